@@ -1,0 +1,90 @@
+"""The ops, one file per family. Each is a class (`TensorOp`) and a function that checks its arguments and applies it.
+
+Given tensors, a function records a node; given arrays alone, it only computes and returns an array.
+"""
+
+from . import operators as operators  # binds the operators of Tensor
+from .elementwise import (
+    Abs,
+    AddScalar,
+    Cast,
+    DivScalar,
+    EWiseAdd,
+    EWiseDiv,
+    EWiseMul,
+    EWisePow,
+    Exp,
+    Log,
+    Maximum,
+    MaximumScalar,
+    MulScalar,
+    Negate,
+    PowerScalar,
+    ReLU,
+    ScalarDiv,
+    ScalarPower,
+    Sigmoid,
+    Sqrt,
+    Tanh,
+    To,
+    Where,
+    add,
+    add_scalar,
+    astype,
+    divide,
+    divide_scalar,
+    exp,
+    log,
+    maximum,
+    minimum,
+    mul_scalar,
+    multiply,
+    negate,
+    power,
+    power_scalar,
+    relu,
+    sigmoid,
+    sign,
+    sqrt,
+    tanh,
+    to,
+    where,
+)
+from .elementwise import abs_ as abs
+from .indexing import GetItem, ScatterAdd, getitem
+from .linalg import EinSum, MatMul, einsum, matmul
+from .logarithmic import LogSoftmax, LogSumExp, Softmax, logsoftmax, logsumexp, softmax
+from .reduction import Max, Summation, mean, summation
+from .reduction import max_ as max
+from .reduction import min_ as min
+from .shape import (
+    BroadcastTo,
+    Concatenate,
+    Flip,
+    Permute,
+    Reshape,
+    SumTo,
+    Transpose,
+    broadcast_to,
+    concatenate,
+    expand_dims,
+    flip,
+    permute,
+    reshape,
+    squeeze,
+    sum_to,
+    transpose,
+)
+from .tuples import (
+    FusedAddScalars,
+    MakeTensorTuple,
+    Split,
+    Stack,
+    fused_add_scalars,
+    make_tuple,
+    split,
+    stack,
+    tuple_get_item,
+)
+
+__all__ = [name for name in dir() if not name.startswith("_") and name not in ("operators",)]
