@@ -1,0 +1,33 @@
+"""Fixtures that all tests share: a fixed seed for each test, and the folder with real data."""
+
+import os
+import pathlib
+
+import hypothesis
+import numpy as np
+import pytest
+
+# A deadline would assert a time, which a busy machine breaks.
+hypothesis.settings.register_profile("needle", deadline=None)
+hypothesis.settings.load_profile("needle")
+
+
+@pytest.fixture(autouse=True)
+def seed_numpy():
+    """Every test sees the same random numbers, whatever ran before it."""
+    np.random.seed(0)
+
+
+@pytest.fixture(scope="session")
+def real_data() -> pathlib.Path:
+    """The folder that NEEDLE_TEST_DATA names; without it a test fails in CI and is skipped elsewhere."""
+    name = os.environ.get("NEEDLE_TEST_DATA", "")
+    if name and os.path.isdir(name):
+        return pathlib.Path(name).resolve()
+    reason = (
+        "needs real data: set NEEDLE_TEST_DATA to a folder that holds mnist/, fsdd/ and tinyshakespeare/ "
+        f"(it is {name!r}{', which is no folder' if name else ''})"
+    )
+    if os.environ.get("CI"):
+        pytest.fail(reason, pytrace=False)
+    pytest.skip(reason)
