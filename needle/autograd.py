@@ -56,7 +56,10 @@ class _Mode(threading.local):
 
 
 _mode = _Mode()
+_mode_scopes = 0  # open no_grad and enable_grad scopes of all threads: without any, nobody need look at _mode
 _ndarray = np.ndarray
+_new = object.__new__
+_scopes_lock = threading.Lock()
 
 
 # ---------------------------------------------------------------------------------------------------------- operations
@@ -216,7 +219,7 @@ class Value:
     @classmethod
     def _from_array(cls, array: Any, requires_grad: bool) -> Any:
         """A leaf over `array` itself (no copy, no checks)."""
-        value = cls.__new__(cls)
+        value = _new(cls)
         value.op = value.grad = value._leaf = None
         value._inputs = ()
         value.cached_data = array
@@ -232,32 +235,38 @@ class Value:
     @classmethod
     def make_from_op(cls, op: Op, inputs: Sequence[Value]) -> Any:
         """Apply `op` to `inputs`: compute, and record the node if an input requires grad."""
-        value = cls.__new__(cls)
+        requires_grad = False
+        arrays: list = []
+        edges: list = []
+        for i in inputs:
+            array = i.cached_data
+            arrays.append(array if array is not None or LAZY_MODE else i.realize_cached_data())
+            if i.requires_grad:
+                requires_grad = True
+            edges.append(i if i.op is not None else _leaf_of(i))
+        value = _new(cls)
         value.grad = value._leaf = None
-        value._retains_grad = value.requires_grad = False
-        if _mode.grad:
-            for i in inputs:
-                if i.requires_grad:
-                    value.requires_grad = True
-                    break
+        value._retains_grad = False
+        if _mode_scopes and not _mode.grad:
+            requires_grad = False
+        value.requires_grad = requires_grad
         if LAZY_MODE:
             value.cached_data = None
         else:
-            arrays = [i.cached_data if i.cached_data is not None else i.realize_cached_data() for i in inputs]
             data = op.compute(*arrays)
             value.cached_data = data if type(data) is _ndarray else _as_arrays(data, arrays)
-            if not value.requires_grad:
-                value.op = None
-                value._inputs = ()
-                return value
-        value.op = op
-        value._inputs = tuple([i if i.op is not None else _leaf_of(i) for i in inputs])
+        if requires_grad or LAZY_MODE:
+            value.op = op
+            value._inputs = tuple(edges)
+        else:
+            value.op = None
+            value._inputs = ()
         return value
 
     @property
     def inputs(self) -> tuple:
         """The values that `op` was applied to; empty for a leaf."""
-        return tuple([i if i.op is not None else i.tensor() for i in _edges(self)])
+        return tuple([i.tensor() if type(i) is Leaf else i for i in _edges(self)])
 
     @property
     def output(self) -> Any:
@@ -265,9 +274,9 @@ class Value:
         return self
 
     @property
-    def needs_input_grad(self) -> tuple[bool, ...]:
-        """For each input, whether somebody can ask for its gradient."""
-        return _needs(_edges(self))
+    def needs_input_grad(self) -> list[bool]:
+        """For each input, whether it requires grad."""
+        return [i.requires_grad for i in _edges(self)]
 
     def is_leaf(self) -> bool:
         """Whether no op computed this value (or none was recorded)."""
@@ -327,10 +336,6 @@ def _edges(node: Any) -> tuple:
             "pass retain_graph=True there to go through it again"
         )
     return node._inputs
-
-
-def _needs(edges: tuple) -> tuple[bool, ...]:
-    return tuple([i.requires_grad and (i.op is not None or i.ref() is not None) for i in edges])
 
 
 class Tensor(Value):
@@ -611,27 +616,26 @@ def _post_order(roots: Iterable[Any]) -> list:
             else:
                 stack.append(node)
                 stack.append(None)
-                stack.extend(_edges(node)[::-1])
+                for edge in reversed(node._inputs if node._inputs is not None else _edges(node)):
+                    if edge not in seen:
+                        stack.append(edge)
     return order
 
 
 class _ArrayNode:
     """What a gradient rule sees of a node when it is run on arrays."""
 
-    __slots__ = ("node",)
-    node: Any
+    __slots__ = ("edges", "output")
+    edges: tuple
+    output: Any
 
     @property
-    def inputs(self) -> tuple:
-        return tuple([i.cached_data for i in self.node._inputs])
+    def inputs(self) -> list:
+        return [i.cached_data for i in self.edges]
 
     @property
-    def output(self) -> Any:
-        return self.node.cached_data
-
-    @property
-    def needs_input_grad(self) -> tuple[bool, ...]:
-        return _needs(self.node._inputs)
+    def needs_input_grad(self) -> list[bool]:
+        return [i.requires_grad for i in self.edges]
 
 
 def _propagate(
@@ -646,12 +650,15 @@ def _propagate(
     This is the whole of reverse mode: walk the nodes in reverse topological order, hand each one's cotangent to its
     op's gradient rule, and sum what arrives at each input.
     """
-    cotangents: dict = {}
-    owned: set = set()  # inputs whose cotangent is a sum made here, which the next term may be added to in place
+    cotangents: dict = {}  # a list of terms for each node with create_graph, else their sum so far
+    owned: set = set()  # nodes whose sum was made here, so that the next term can be added in place
     for output, out_grad in zip(outputs, out_grads):
         seed = _seed(output, out_grad)
         root = output if output.op is not None else _leaf_of(output)
-        _accumulate(cotangents, owned, root, seed if create_graph else seed.cached_data, None)
+        if create_graph:
+            cotangents.setdefault(root, []).append(seed)
+        else:
+            cotangents[root] = cotangents[root] + seed.cached_data if root in cotangents else seed.cached_data
 
     wanted: dict = {}
     targets = set(targets)
@@ -660,18 +667,25 @@ def _propagate(
     while order:
         node = order.pop()
         op = node.op
-        if op is None or (cotangent := cotangents.pop(node, None)) is None:
+        if op is None:
+            continue
+        cotangent = cotangents.pop(node, None)
+        if cotangent is None:
             continue
         if type(node.cached_data) is tuple:
-            cotangent = _fill(cotangent, node.cached_data, create_graph)
+            cotangent = _whole(cotangent, node.cached_data, create_graph)
+        elif create_graph:
+            cotangent = sum_node_list(cotangent)
         if node._retains_grad:
             node.grad = _as_gradient(cotangent)
         if node in targets:
             wanted[node] = cotangent
+
         if create_graph:
             grads = op.gradient(cotangent, node)
         elif op.reads is not None:
-            array_node.node = node
+            array_node.edges = node._inputs
+            array_node.output = node.cached_data
             grads = op.gradient(cotangent, array_node)
         else:
             grads = _gradient_on_constants(op, cotangent, node)
@@ -680,39 +694,48 @@ def _propagate(
         edges = node._inputs
         if len(grads) != len(edges):
             raise ValueError(f"{op}.gradient gave {len(grads)} gradients for {len(edges)} inputs")
+
         for edge, grad in zip(edges, grads):
-            if grad is not None and edge.requires_grad:
-                _accumulate(cotangents, owned, edge, grad, op)
+            if grad is None or not edge.requires_grad:
+                continue
+            array = edge.cached_data
+            total = cotangents.get(edge)
+            if type(array) is tuple:
+                cotangents[edge] = _add_items(total, grad)
+                continue
+            value = grad.cached_data if create_graph else grad
+            if (
+                type(array) is not _ndarray
+                or type(value) is not _ndarray
+                or value.dtype is not array.dtype
+                or value.shape != array.shape
+            ):
+                grad = _conform(grad, edge, op)
+            if create_graph:
+                if total is None:
+                    cotangents[edge] = [grad]
+                else:
+                    total.append(grad)
+            elif total is None:
+                cotangents[edge] = grad
+            elif edge in owned:
+                total += grad
+                cotangents[edge] = total
+            else:
+                cotangents[edge] = total + grad
+                owned.add(edge)
         if not retain_graph:
             node._inputs = None
+
+    if create_graph:
+        cotangents = {edge: sum_node_list(terms) for edge, terms in cotangents.items()}
     cotangents.update(wanted)
     return cotangents
 
 
-def _accumulate(cotangents: dict, owned: set, edge: Any, grad: Any, op: Op | None) -> None:
-    """Add `grad` to the cotangent of `edge`, which it gets the shape, dtype and device of."""
+def _conform(grad: Any, edge: Any, op: Op) -> Any:
+    """`grad` in the dtype of the input that it belongs to; another shape or device is the op's mistake and an error."""
     array = edge.cached_data if edge.cached_data is not None else edge.realize_cached_data()
-    if type(array) is tuple:
-        items = cotangents.setdefault(edge, {})
-        for i, item in [(grad.index, grad.value)] if type(grad) is _ItemCotangent else enumerate(grad):
-            items[i] = items[i] + item if i in items else item
-        return
-    if grad.shape != array.shape or grad.dtype != array.dtype or type(array) is not _ndarray:
-        grad = _conform(grad, array, op)
-    total = cotangents.get(edge)
-    if total is None:
-        cotangents[edge] = grad
-    elif edge in owned:
-        total += grad
-        cotangents[edge] = total
-    else:
-        cotangents[edge] = total + grad
-        if type(grad) is _ndarray:
-            owned.add(edge)
-
-
-def _conform(grad: Any, array: Array, op: Op | None) -> Any:
-    """`grad` in the dtype of `array`; another shape or device is the op's mistake and an error."""
     if grad.shape != array.shape:
         raise ValueError(
             f"{op}.gradient gave shape {grad.shape} for an input of shape {array.shape}: a gradient has its input's "
@@ -722,6 +745,27 @@ def _conform(grad: Any, array: Array, op: Op | None) -> Any:
     if device != backend.device_of(array):
         raise ValueError(f"{op}.gradient gave an array on {device} for an input on {backend.device_of(array)}")
     return grad if grad.dtype == array.dtype else grad.astype(array.dtype)
+
+
+def _add_items(items: Any, grad: Any) -> dict:
+    """Cotangents of the items of a tuple, by index, with `grad` (of one item or of all) added."""
+    items = {} if items is None else items
+    for i, item in [(grad.index, grad.value)] if type(grad) is _ItemCotangent else enumerate(grad):
+        items[i] = items[i] + item if i in items else item
+    return items
+
+
+def _whole(items: dict, arrays: tuple, create_graph: bool) -> tuple:
+    """The cotangent of a whole tuple: zeros for the items that nothing was computed from."""
+    whole = []
+    for i, array in enumerate(arrays):
+        item = items.get(i)
+        if item is None:
+            item = backend.array_module(array).zeros_like(array)
+            if create_graph:
+                item = Tensor._from_array(item, False)
+        whole.append(item if item.dtype == array.dtype else item.astype(array.dtype))
+    return tuple(whole)
 
 
 def _seed(output: Tensor, out_grad: Any) -> Tensor:
@@ -755,19 +799,6 @@ def _gradient_on_constants(op: Op, cotangent: Any, node: Value) -> Any:
             cotangent = Tensor._from_array(backend.as_array(cotangent, node.cached_data), False)
         grads = op.gradient_as_tuple(cotangent, node)
     return tuple([g.realize_cached_data() if isinstance(g, Value) else g for g in grads])
-
-
-def _fill(items: dict, arrays: tuple, create_graph: bool) -> tuple:
-    """The cotangent of a whole tuple: zeros for the items that nothing was computed from."""
-    filled = []
-    for i, array in enumerate(arrays):
-        item = items.get(i)
-        if item is None:
-            item = backend.array_module(array).zeros_like(array)
-            if create_graph:
-                item = Tensor._from_array(item, False)
-        filled.append(item if item.dtype == array.dtype else item.astype(array.dtype))
-    return tuple(filled)
 
 
 def _as_gradient(cotangent: Any) -> Any:
@@ -867,15 +898,30 @@ def find_topo_sort(node_list: Sequence[Value]) -> list[Value]:
     [2.0, 4.0, 6.0]
     """
     roots = [node if node.op is not None else _leaf_of(node) for node in node_list]
-    return [node if node.op is not None else node.tensor() for node in _post_order(roots)]
+    return [node.tensor() if type(node) is Leaf else node for node in _post_order(roots)]
+
+
+class SumNodes(TensorOp):
+    """The sum of several tensors of one shape: what meets at a node along several paths, in one node"""
+
+    reads = ()
+
+    def compute(self, first: Array, second: Array, *others: Array) -> Array:
+        total = first + second
+        for array in others:
+            total += array
+        return total
+
+    def gradient(self, out_grad: Any, node: Any) -> Any:
+        return (out_grad,) * len(node.inputs)
+
+
+_SUM_NODES = SumNodes()
 
 
 def sum_node_list(node_list: Sequence[Any]) -> Any:
-    """The sum of a list of tensors, with one node per addition."""
-    total = node_list[0]
-    for node in node_list[1:]:
-        total = total + node
-    return total
+    """The sum of tensors of one shape: one node, or the tensor itself if there is only one."""
+    return node_list[0] if len(node_list) == 1 else _SUM_NODES(*node_list)
 
 
 # ---------------------------------------------------------------------------------------------------------------- modes
@@ -894,9 +940,16 @@ class _Switch(ContextDecorator):
     def __enter__(self) -> None:
         self._before.append(type(self)._get())
         type(self)._set(self._on)
+        self._count(1)
 
     def __exit__(self, *exc_info: Any) -> None:
+        self._count(-1)
         type(self)._set(self._before.pop())
+
+    def _count(self, change: int) -> None:
+        global _mode_scopes
+        with _scopes_lock:
+            _mode_scopes += change
 
 
 def is_grad_enabled() -> bool:
