@@ -1,0 +1,202 @@
+"""Tensors of constants and of random numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import backend
+from ..autograd import Tensor
+from ..backend import Device, Shape, array_module
+
+
+def _check_shape(name: str, shape: tuple) -> Shape:
+    for size in shape:
+        if not isinstance(size, (int, np.integer)) or isinstance(size, bool) or size < 0:
+            raise (ValueError if isinstance(size, (int, np.integer)) else TypeError)(
+                f"{name}: sizes are non-negative integers, each its own argument as in {name}(3, 4); got {size!r}"
+            )
+    return shape
+
+
+def rand(
+    *shape: int,
+    low: float = 0.0,
+    high: float = 1.0,
+    device: Device | None = None,
+    dtype: Any = "float32",
+    requires_grad: bool = False,
+) -> Tensor:
+    """Uniform random numbers of [low, high).
+
+    Parameters
+    ----------
+    *shape : int
+        Sizes of the axes.
+    low, high : float
+        The interval.
+    device, dtype, requires_grad
+        As for `Tensor`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a size is no integer, or negative.
+
+    Examples
+    --------
+    >>> import numpy as np, needle as ndl
+    >>> np.random.seed(0)
+    >>> ndl.init.rand(2, low=-1.0, high=1.0)
+    needle.Tensor([0.09762701 0.43037874])
+    """
+    array = np.random.rand(*_check_shape("rand", shape)) * (high - low) + low
+    return Tensor(array, device=device, dtype=dtype, requires_grad=requires_grad)
+
+
+def randn(
+    *shape: int,
+    mean: float = 0.0,
+    std: float = 1.0,
+    device: Device | None = None,
+    dtype: Any = "float32",
+    requires_grad: bool = False,
+) -> Tensor:
+    """Normal random numbers with the given mean and standard deviation; the rest as for `rand`."""
+    array = np.random.randn(*_check_shape("randn", shape)) * std + mean
+    return Tensor(array, device=device, dtype=dtype, requires_grad=requires_grad)
+
+
+def constant(
+    *shape: int, c: float = 1.0, device: Device | None = None, dtype: Any = "float32", requires_grad: bool = False
+) -> Tensor:
+    """A tensor filled with `c`.
+
+    Examples
+    --------
+    >>> import needle as ndl
+    >>> ndl.init.constant(2, 2, c=0.5)
+    needle.Tensor([[0.5 0.5]
+     [0.5 0.5]])
+    """
+    array = (device or backend.default_device()).full(_check_shape("constant", shape), c, dtype)
+    return _owned(array, requires_grad)
+
+
+def ones(*shape: int, device: Device | None = None, dtype: Any = "float32", requires_grad: bool = False) -> Tensor:
+    """A tensor of ones."""
+    return constant(*shape, c=1.0, device=device, dtype=dtype, requires_grad=requires_grad)
+
+
+def zeros(*shape: int, device: Device | None = None, dtype: Any = "float32", requires_grad: bool = False) -> Tensor:
+    """A tensor of zeros."""
+    return constant(*shape, c=0.0, device=device, dtype=dtype, requires_grad=requires_grad)
+
+
+def randb(
+    *shape: int, p: float = 0.5, device: Device | None = None, dtype: Any = "bool", requires_grad: bool = False
+) -> Tensor:
+    """Random booleans, each true with probability `p`.
+
+    Raises
+    ------
+    ValueError
+        If `p` is no probability.
+
+    Examples
+    --------
+    >>> import numpy as np, needle as ndl
+    >>> np.random.seed(0)
+    >>> ndl.init.randb(3, p=0.6)
+    needle.Tensor([ True False False])
+    """
+    if not 0 <= p <= 1:
+        raise ValueError(f"randb: p is a probability, in [0, 1]; got {p}")
+    array = np.random.rand(*_check_shape("randb", shape)) <= p
+    return Tensor(array, device=device, dtype=dtype, requires_grad=requires_grad)
+
+
+def one_hot(
+    n: int, i: Any, device: Device | None = None, dtype: Any = "float32", requires_grad: bool = False
+) -> Tensor:
+    """Rows of the n×n identity matrix, picked by integers.
+
+    Parameters
+    ----------
+    n : int
+        Number of classes.
+    i : Tensor or array_like
+        Class numbers of [0, n), of any shape (…); floats that are whole numbers will do.
+    device : Device, optional
+        Where the result goes; by default where `i` is.
+    dtype, requires_grad
+        As for `Tensor`.
+
+    Returns
+    -------
+    Tensor
+        Shape (…, n).
+
+    Raises
+    ------
+    ValueError
+        If a class number is not whole or out of range.
+
+    Examples
+    --------
+    >>> import needle as ndl
+    >>> ndl.init.one_hot(3, [2, 0])
+    needle.Tensor([[0. 0. 1.]
+     [1. 0. 0.]])
+    """
+    if device is None:
+        device = i.device if isinstance(i, Tensor) else backend.default_device()
+    given = i.numpy() if isinstance(i, Tensor) else backend.to_numpy(i)
+    if given.size == 0 and given.dtype.kind == "f":
+        given = given.astype(np.intp)
+    if given.dtype.kind not in "iuf":
+        raise ValueError(f"one_hot: class numbers are integers, got {given.dtype}")
+    classes = given.astype(np.intp)
+    if given.dtype.kind == "f" and not np.array_equal(classes, given):
+        raise ValueError("one_hot: class numbers are integers, got fractions")
+    if classes.size and (classes.min() < 0 or classes.max() >= n):
+        raise ValueError(
+            f"one_hot: class numbers {classes.min()} to {classes.max()} are out of range for {n} classes: "
+            f"they must be in [0, {n})"
+        )
+    array = np.zeros((classes.size, n), dtype=dtype)
+    array[np.arange(classes.size), classes.reshape(-1)] = 1
+    return _owned(device.array(array.reshape(*classes.shape, n)), requires_grad)
+
+
+def zeros_like(array: Any, *, device: Device | None = None, requires_grad: bool = False) -> Tensor:
+    """Zeros of the shape, dtype and (by default) device of `array`."""
+    return _filled_like(array, "zeros_like", device, requires_grad)
+
+
+def ones_like(array: Any, *, device: Device | None = None, requires_grad: bool = False) -> Tensor:
+    """Ones of the shape, dtype and (by default) device of `array`.
+
+    Examples
+    --------
+    >>> import needle as ndl
+    >>> ndl.init.ones_like(ndl.Tensor([3, 4]))
+    needle.Tensor([1 1])
+    """
+    return _filled_like(array, "ones_like", device, requires_grad)
+
+
+def _filled_like(array: Any, function: str, device: Device | None, requires_grad: bool) -> Tensor:
+    data = array.realize_cached_data() if isinstance(array, Tensor) else array
+    if not backend.is_array(data):
+        data = np.asarray(data)
+    filled = getattr(array_module(data), function)(data)
+    if device not in (None, backend.device_of(filled)):
+        filled = device.array(filled)
+    return _owned(filled, requires_grad)
+
+
+def _owned(array: Any, requires_grad: bool) -> Tensor:
+    """A leaf over an array that nobody else has."""
+    return Tensor._from_array(array, bool(requires_grad) and array.dtype.kind != "b")

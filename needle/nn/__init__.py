@@ -1,0 +1,3 @@
+"""Neural networks: modules, layers, losses, and saving what they have learned."""
+
+from .module import IncompatibleKeys, Module, Parameter
