@@ -1,0 +1,36 @@
+"""What importing costs beyond ``import numpy``; each import in a fresh interpreter."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from apps.bench.workload import Prepared, Workload
+
+LIMIT = 0.15
+SCRIPT = "import time, numpy; start = time.process_time(); import {}; print(time.process_time() - start)"
+
+IMPORTS = Workload("import", "CPU time of the import beyond `import numpy`, in a fresh interpreter", unit="import")
+
+
+def importing(module: str) -> Prepared:
+    """Prepare a fresh import of that module."""
+
+    def measure() -> float:
+        command = [sys.executable, "-c", SCRIPT.format(module)]
+        run = subprocess.run(command, capture_output=True, text=True, env=os.environ)
+        if run.returncode:
+            raise RuntimeError(f"import {module} failed:\n{run.stderr}")
+        return float(run.stdout)
+
+    return Prepared(step=lambda: None, measure=measure)
+
+
+for peer in ("needle", "torch", "autograd", "mygrad"):
+    module = {"autograd": "autograd.numpy"}.get(peer, peer)
+    IMPORTS.contender(peer)(lambda module=module: importing(module))
+
+IMPORTS.compare("import", "needle", aim_seconds=LIMIT)
+
+WORKLOADS = [IMPORTS]
