@@ -31,3 +31,18 @@ def real_data() -> pathlib.Path:
     if os.environ.get("CI"):
         pytest.fail(reason, pytrace=False)
     pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def torch():
+    """PyTorch on one thread, where it is installed."""
+    module = pytest.importorskip("torch", reason="compares with PyTorch: pip install '.[torch]' makes it run")
+    module.set_num_threads(1)
+    return module
+
+
+def pytest_collection_modifyitems(items: list) -> None:
+    """Mark what compares with PyTorch, so that ``-m torch`` runs it alone."""
+    for item in items:
+        if "torch" in getattr(item, "fixturenames", ()):
+            item.add_marker("torch")
