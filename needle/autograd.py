@@ -263,6 +263,27 @@ class Value:
             value._inputs = ()
         return value
 
+    @classmethod
+    def make_from_pair(cls, op: Op, a: Value, b: Value) -> Any:
+        """`make_from_op` for two NumPy operands, unrolled: half of all nodes are made here."""
+        if LAZY_MODE or _mode_scopes:
+            return cls.make_from_op(op, (a, b))
+        value = _new(cls)
+        value.grad = value._leaf = None
+        value._retains_grad = False
+        x, y = a.cached_data, b.cached_data
+        data = op.compute(x, y)
+        value.cached_data = data if type(data) is _ndarray else _as_arrays(data, [x, y])
+        if a.requires_grad or b.requires_grad:
+            value.requires_grad = True
+            value.op = op
+            value._inputs = (a if a.op is not None else _leaf_of(a), b if b.op is not None else _leaf_of(b))
+        else:
+            value.requires_grad = False
+            value.op = None
+            value._inputs = ()
+        return value
+
     @property
     def inputs(self) -> tuple:
         """The values that `op` was applied to; empty for a leaf."""
@@ -699,30 +720,25 @@ def _propagate(
             if grad is None or not edge.requires_grad:
                 continue
             array = edge.cached_data
-            total = cotangents.get(edge)
             if type(array) is tuple:
-                cotangents[edge] = _add_items(total, grad)
+                cotangents[edge] = _add_items(cotangents.get(edge), grad)
                 continue
-            value = grad.cached_data if create_graph else grad
+            if create_graph:
+                cotangents.setdefault(edge, []).append(_conform(grad, edge, op))
+                continue
             if (
-                type(array) is not _ndarray
-                or type(value) is not _ndarray
-                or value.dtype is not array.dtype
-                or value.shape != array.shape
+                type(grad) is not _ndarray
+                or type(array) is not _ndarray
+                or grad.dtype is not array.dtype
+                or grad.shape != array.shape
             ):
                 grad = _conform(grad, edge, op)
-            if create_graph:
-                if total is None:
-                    cotangents[edge] = [grad]
-                else:
-                    total.append(grad)
-            elif total is None:
+            if edge not in cotangents:
                 cotangents[edge] = grad
             elif edge in owned:
-                total += grad
-                cotangents[edge] = total
+                cotangents[edge] += grad
             else:
-                cotangents[edge] = total + grad
+                cotangents[edge] = cotangents[edge] + grad
                 owned.add(edge)
         if not retain_graph:
             node._inputs = None
@@ -736,15 +752,17 @@ def _propagate(
 def _conform(grad: Any, edge: Any, op: Op) -> Any:
     """`grad` in the dtype of the input that it belongs to; another shape or device is the op's mistake and an error."""
     array = edge.cached_data if edge.cached_data is not None else edge.realize_cached_data()
-    if grad.shape != array.shape:
+    value = grad.realize_cached_data() if isinstance(grad, Tensor) else grad
+    if value.shape != array.shape:
         raise ValueError(
-            f"{op}.gradient gave shape {grad.shape} for an input of shape {array.shape}: a gradient has its input's "
+            f"{op}.gradient gave shape {value.shape} for an input of shape {array.shape}: a gradient has its input's "
             "shape (sum_to undoes a broadcast)"
         )
-    device = grad.device if isinstance(grad, Tensor) else backend.device_of(grad)
-    if device != backend.device_of(array):
-        raise ValueError(f"{op}.gradient gave an array on {device} for an input on {backend.device_of(array)}")
-    return grad if grad.dtype == array.dtype else grad.astype(array.dtype)
+    if type(value) is not _ndarray or type(array) is not _ndarray:
+        here, there = backend.device_of(value), backend.device_of(array)
+        if here != there:
+            raise ValueError(f"{op}.gradient gave an array on {here} for an input on {there}")
+    return grad if value.dtype == array.dtype else grad.astype(array.dtype)
 
 
 def _add_items(items: Any, grad: Any) -> dict:

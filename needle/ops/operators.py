@@ -29,6 +29,7 @@ from .elementwise import (
 )
 
 _record = Tensor.make_from_op
+_record_pair = Tensor.make_from_pair
 _negate = Negate()
 _add = EWiseAdd()
 
@@ -40,7 +41,7 @@ def _binary(op: TensorOp, with_scalar: Callable[[Any], TensorOp]) -> Callable:
         if isinstance(b, Tensor):
             x, y = a.cached_data, b.cached_data
             if type(x) is np.ndarray and type(y) is np.ndarray and x.shape == y.shape:
-                return _record(op, (a, b))
+                return _record_pair(op, a, b)
         elif type(b) is float or type(b) is int:
             return _record(with_scalar(b), (a,))
         b = _operand(b, a)
