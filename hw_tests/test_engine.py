@@ -299,7 +299,7 @@ def test_too_few_gradients_name_their_op():
             return out_grad
 
     x = ndl.Tensor([1.0])
-    with pytest.raises(ValueError, match="OneOfTwo.gradient gave 1 gradients for 2 inputs"):
+    with pytest.raises(ValueError, match=r"OneOfTwo\.gradient gave 1 gradients for 2 inputs"):
         OneOfTwo()(x, x).backward()
 
 
