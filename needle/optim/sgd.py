@@ -1,0 +1,108 @@
+"""Stochastic gradient descent, with momentum."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+from ..autograd import Tensor
+from ..backend import Array
+from .blockwise import BlockwiseOptimizer, Rule
+
+
+class SGD(BlockwiseOptimizer):
+    """Stochastic gradient descent: ``u ← β u + (1 − β) g``, then ``p ← p − lr · u``.
+
+    Parameters
+    ----------
+    params : iterable of Tensor
+        Leaves, such as ``model.parameters()``.
+    lr : float
+        Learning rate.
+    momentum : float
+        β, of [0, 1): how much of the last step's direction stays. With 0 no state is kept and ``u = g``.
+    weight_decay : float
+        ``weight_decay · p`` is added to the gradient g.
+    nesterov : bool
+        Look ahead: step along ``β u + (1 − β) g``, where momentum will have carried the parameters, instead of u.
+        (Nesterov, 1983, in the form of Sutskever et al., 2013.)
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a number is out of its range, or `params` is no list of leaves.
+
+    Notes
+    -----
+    u is an average of gradients: with β = 0.9 the steps have the size that they have without momentum. PyTorch adds
+    gradients up instead, ``u ← β u + g``, which gives the same steps for its ``lr`` = (1 − β) · `lr`.
+
+    Examples
+    --------
+    >>> import needle as ndl
+    >>> w = ndl.Tensor([4.0])
+    >>> optimizer = ndl.optim.SGD([w], lr=0.25)
+    >>> for _ in range(3):
+    ...     optimizer.reset_grad()
+    ...     (w * w).sum().backward(create_graph=False)
+    ...     optimizer.step()
+    >>> w
+    needle.Tensor([0.5])
+    """
+
+    _settings: ClassVar[dict[str, float | None]] = {
+        "lr": math.inf,
+        "momentum": 1.0,
+        "weight_decay": math.inf,
+        "nesterov": None,
+    }
+    lr: float
+    momentum: float
+    weight_decay: float
+    nesterov: bool
+
+    def __init__(
+        self,
+        params: Iterable[Tensor],
+        lr: float = 0.01,
+        momentum: float = 0.0,
+        weight_decay: float = 0.0,
+        nesterov: bool = False,
+    ):
+        super().__init__(params)
+        if nesterov and not momentum:
+            raise ValueError("SGD: nesterov looks ahead along the momentum, so momentum must be above 0")
+        self._set({"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "nesterov": nesterov})
+
+    @property
+    def u(self) -> dict[Tensor, Array]:
+        """The averaged gradient u of each parameter, as a copy; empty before the first step and without momentum."""
+        return self._state("g_sum", 1 - self.momentum)
+
+    def _state_names(self) -> tuple[str, ...]:
+        return ("g_sum",) if self.momentum else ()
+
+    def _rule(self) -> Rule:
+        # Kept is U = u / (1 − β), so that U ← β U + g needs no pass that scales g.
+        beta, decay, nesterov = float(self.momentum), float(self.weight_decay), self.nesterov
+        rate = float(self.lr) * (1 - beta)
+
+        def rule(xp: Any, p: Array, g: Array, state: list, out: Array, scratch: Array) -> None:
+            if decay:
+                xp.multiply(p, decay, out=scratch)
+                scratch += g
+                g = scratch
+            if state:
+                (total,) = state
+                total *= beta
+                total += g
+                if not nesterov:
+                    g = total
+            xp.multiply(g, rate, out=scratch)
+            xp.subtract(p, scratch, out=out)
+            if nesterov:  # β u + (1 − β) g = (1 − β) (β U + g)
+                xp.multiply(total, beta * rate, out=scratch)
+                out -= scratch
+
+        return rule
