@@ -1,4 +1,4 @@
-"""Fixtures that all tests share: a fixed seed for each test, and the folder with real data."""
+"""What all tests share: a fixed seed for each test, the folder with real data, and the device that they run on."""
 
 import os
 import pathlib
@@ -10,6 +10,30 @@ import pytest
 # A deadline would assert a time, which a busy machine breaks.
 hypothesis.settings.register_profile("needle", deadline=None)
 hypothesis.settings.load_profile("needle")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--device",
+        default="cpu",
+        choices=("cpu", "emulated", "cuda"),
+        help="where tensors are made when a test names no device; 'emulated' stands in for a GPU (needs cupy, no driver)",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "cpu_only(reason): is about NumPy's own memory; skipped on other devices")
+    config.addinivalue_line("markers", "gpu: needs a real GPU, and says so where there is none")
+    name = config.getoption("--device")
+    if name != "cpu":
+        from needle import backend
+
+        if name == "emulated":
+            import emulated
+
+            backend.set_default_device(emulated.device())
+        else:
+            backend.set_default_device(backend.cuda())
 
 
 @pytest.fixture(autouse=True)
@@ -41,8 +65,14 @@ def torch():
     return module
 
 
-def pytest_collection_modifyitems(items: list) -> None:
-    """Mark what compares with PyTorch, so that ``-m torch`` runs it alone."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list) -> None:
+    """Mark what compares with PyTorch, so that ``-m torch`` runs it alone; skip what the device makes pointless."""
+    device = config.getoption("--device")
     for item in items:
         if "torch" in getattr(item, "fixturenames", ()):
             item.add_marker("torch")
+        only = item.get_closest_marker("cpu_only")
+        if only is not None and device != "cpu":
+            item.add_marker(pytest.mark.skip(reason=f"is about the CPU: {only.args[0]}"))
+        if item.get_closest_marker("gpu") is not None and device != "cuda":
+            item.add_marker(pytest.mark.skip(reason="needs a real GPU: run with --device cuda where there is one"))

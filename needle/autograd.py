@@ -367,7 +367,7 @@ class Tensor(Value):
     array : array_like
         Numbers: nested lists, a NumPy or CuPy array (copied) or a Tensor (shared if device and dtype stay).
     device : Device, optional
-        Where to put it; by default where `array` is (`default_device` for lists).
+        Where to put it; by default where `array` is if that is a GPU, else on the `default_device`.
     dtype : dtype, optional
         By default that of `array`, as NumPy has it.
     requires_grad : bool
@@ -407,7 +407,7 @@ class Tensor(Value):
                 data = (device or array.device).array(data, dtype=dtype)
         else:
             if device is None:
-                device = backend.device_of(array) if backend.is_array(array) else backend.default_device()
+                device = backend.device_for(array)
             data = _array_from(array, device, dtype)
         self.op = self.grad = self._leaf = None
         self._inputs = ()

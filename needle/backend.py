@@ -3,15 +3,19 @@
 An array lives on the CPU (a ``numpy.ndarray``) or on a GPU (a ``cupy.ndarray``). Ops never ask which: they take
 their array module from their arrays (`array_module`) and compute. Only this file and ``needle.kernels`` may import
 cupy, and only when a CUDA device is asked for.
+
+Which array types there are stands in one table, by type (`register_array_type`): NumPy's is in it from the start,
+CuPy's as soon as a GPU is used or one of its arrays turns up, and another accelerator's could be added.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,6 +29,8 @@ class Device:
     """A place where arrays live. Get one from `cpu` or `cuda`; two of the same name and index are equal."""
 
     __slots__ = ("index", "name")
+
+    dlpack_type = 1  #: the device type in DLPack's list: 1 is the CPU
 
     def __init__(self, name: str, index: int = 0):
         self.name = name
@@ -45,18 +51,6 @@ class Device:
 
     def _missing(self) -> str:
         """What keeps this device from being used, and the remedy; empty if nothing does."""
-        if self.name == "cpu":
-            return ""
-        if importlib.util.find_spec("cupy") is None:
-            return "cupy is not installed: pip install 'needle[cuda13]' (or 'needle[cuda12]' for a CUDA 12 driver)"
-        import cupy
-
-        try:
-            count = cupy.cuda.runtime.getDeviceCount()
-        except cupy.cuda.runtime.CUDARuntimeError as error:
-            return f"cupy is installed, but the NVIDIA driver gives no GPU ({error}): install or update the driver"
-        if self.index >= count:
-            return f"this machine has {count} GPU(s), numbered from 0"
         return ""
 
     @property
@@ -68,38 +62,30 @@ class Device:
         RuntimeError
             If the device cannot be used; the text says what is missing.
         """
-        if self.name == "cpu":
-            return np
-        missing = self._missing()
-        if missing:
-            raise RuntimeError(f"{self!r} cannot be used: {missing}")
-        import cupy
+        return np
 
-        return cupy
+    def current(self) -> contextlib.AbstractContextManager:
+        """A context in which new arrays are made on this device: with several GPUs, one is current."""
+        return contextlib.nullcontext()
 
     def array(self, data: Any, dtype: Any = None) -> Array:
         """A new array here with a copy of `data` (an array of any device, nested lists or a number)."""
-        xp = self.xp
-        if xp is np:
-            return np.array(to_numpy(data), dtype=dtype)
-        with xp.cuda.Device(self.index):
-            return xp.array(data, dtype=dtype)
+        return np.array(to_numpy(data), dtype=dtype)
 
     def full(self, shape: Sequence[int], value: Any, dtype: Any = "float32") -> Array:
         """A new array filled with `value`."""
-        xp = self.xp
-        if xp is np:
-            return np.full(shape, value, dtype=dtype)
-        with xp.cuda.Device(self.index):
-            return xp.full(shape, value, dtype=dtype)
+        with self.current():
+            return self.xp.full(shape, value, dtype=dtype)
 
     def zeros(self, shape: Sequence[int], dtype: Any = "float32") -> Array:
         """A new array of zeros."""
-        return self.full(shape, 0, dtype)
+        with self.current():
+            return self.xp.zeros(shape, dtype=dtype)
 
     def ones(self, shape: Sequence[int], dtype: Any = "float32") -> Array:
         """A new array of ones."""
-        return self.full(shape, 1, dtype)
+        with self.current():
+            return self.xp.ones(shape, dtype=dtype)
 
     def rand(self, *shape: int, dtype: Any = "float32") -> Array:
         """Uniform numbers of [0, 1) from NumPy's global generator, moved here."""
@@ -114,7 +100,53 @@ class Device:
         return self.array(np.eye(n, dtype=dtype)[to_numpy(i).astype(np.intp)])
 
 
+class CudaDevice(Device):
+    """A GPU, driven through cupy."""
+
+    __slots__ = ()
+
+    dlpack_type = 2
+
+    def _missing(self) -> str:
+        if importlib.util.find_spec("cupy") is None:
+            return "cupy is not installed: pip install 'needle[cuda13]' (or 'needle[cuda12]' for a CUDA 12 driver)"
+        import cupy
+
+        try:
+            count = cupy.cuda.runtime.getDeviceCount()
+        except cupy.cuda.runtime.CUDARuntimeError as error:
+            return (
+                f"cupy is installed, but the NVIDIA driver gives no GPU ({error}): install the driver, or update it; "
+                "nvidia-smi shows whether it works"
+            )
+        if self.index >= count:
+            return f"the driver knows {count} GPU(s), numbered from 0"
+        return ""
+
+    @property
+    def xp(self) -> ModuleType:
+        if self not in _usable:
+            missing = self._missing()
+            if missing:
+                raise RuntimeError(f"{self!r} cannot be used: {missing}")
+            _usable.add(self)
+        return self._load()
+
+    def _load(self) -> ModuleType:
+        return _load_cupy()
+
+    def current(self) -> contextlib.AbstractContextManager:
+        return self.xp.cuda.Device(self.index)
+
+    def array(self, data: Any, dtype: Any = None) -> Array:
+        with self.current():
+            if is_array(data) and array_module(data) not in (np, self.xp):
+                data = to_numpy(data)
+            return self.xp.array(data, dtype=dtype)
+
+
 _CPU = Device("cpu")
+_usable: set[Device] = set()  # GPUs that were found to be there
 
 
 def cpu() -> Device:
@@ -130,13 +162,47 @@ def cpu() -> Device:
 
 
 def cuda(index: int = 0) -> Device:
-    """GPU number `index`. Asking for it imports nothing; using it needs cupy and a driver."""
-    return Device("cuda", index)
+    """GPU number `index`. Asking for it imports nothing; using it needs cupy and a driver.
+
+    Examples
+    --------
+    >>> import needle as ndl
+    >>> ndl.cuda(), ndl.cuda(1)
+    (cuda(), cuda(1))
+    """
+    if isinstance(index, bool) or not isinstance(index, int) or index < 0:
+        raise ValueError(f"cuda: a GPU's number is 0 or a larger integer, got {index!r}")
+    return CudaDevice("cuda", index)
+
+
+_default = _CPU
 
 
 def default_device() -> Device:
-    """Where tensors are made when no device is named: the CPU."""
-    return _CPU
+    """Where tensors are made of NumPy arrays, lists and numbers when no device is named: at first, the CPU."""
+    return _default
+
+
+def set_default_device(device: Device) -> Device:
+    """Make `device` the one where tensors are made when none is named; gives the one it was before.
+
+    Raises
+    ------
+    RuntimeError
+        If the device cannot be used; the text says what is missing.
+
+    Examples
+    --------
+    >>> import needle as ndl
+    >>> before = ndl.backend.set_default_device(ndl.cpu())
+    >>> ndl.default_device()
+    cpu()
+    >>> _ = ndl.backend.set_default_device(before)
+    """
+    global _default
+    device.xp  # noqa: B018 (raises if the device cannot be used)
+    before, _default = _default, device
+    return before
 
 
 def all_devices() -> list[Device]:
@@ -144,19 +210,74 @@ def all_devices() -> list[Device]:
     return [cpu(), cuda()]
 
 
+# -------------------------------------------------------------------------------------------------- arrays of any device
+
+
+class _ArrayType(NamedTuple):
+    """What needle has to know of a type of arrays."""
+
+    xp: ModuleType  # the module of their functions
+    device_of: Callable[[Array], Device]
+    to_numpy: Callable[[Array], np.ndarray]
+
+
+_array_types: dict[type, _ArrayType] = {
+    np.ndarray: _ArrayType(np, lambda array: _CPU, lambda array: array),
+    np.generic: _ArrayType(np, lambda array: _CPU, np.asarray),
+}
+
+
+def register_array_type(array_type: type, xp: ModuleType, device_of: Callable, to_numpy: Callable) -> None:
+    """Have needle compute on arrays of one more type.
+
+    Parameters
+    ----------
+    array_type : type
+        Its instances, and those of subclasses, are arrays.
+    xp : module
+        With NumPy's functions for such arrays.
+    device_of : callable
+        The `Device` of an array.
+    to_numpy : callable
+        The array copied into a ``numpy.ndarray``.
+    """
+    _array_types[array_type] = _ArrayType(xp, device_of, to_numpy)
+
+
+def _load_cupy() -> ModuleType:
+    import cupy
+
+    if cupy.ndarray not in _array_types:
+        register_array_type(cupy.ndarray, cupy, lambda array: cuda(array.device.id), lambda array: array.get())
+    return cupy
+
+
+def _array_type(value: Any) -> _ArrayType | None:
+    """What is known of the type of `value`; None if it is no array."""
+    kind = type(value)
+    found = _array_types.get(kind)
+    if found is None:
+        if kind.__module__.partition(".")[0] == "cupy" and "cupy" in sys.modules:
+            _load_cupy()
+        found = next((_array_types[base] for base in kind.__mro__ if base in _array_types), None)
+    return found
+
+
+def _known(array: Array) -> _ArrayType:
+    found = _array_type(array)
+    if found is None:
+        raise TypeError(f"an array of NumPy or CuPy is needed, got {type(array).__name__}")
+    return found
+
+
 def array_module(array: Array) -> ModuleType:
     """The module whose functions work on `array`: ``numpy`` or ``cupy``."""
-    if isinstance(array, (np.ndarray, np.generic)):
-        return np
-    return sys.modules[type(array).__module__.partition(".")[0]]
+    return np if type(array) is np.ndarray else _known(array).xp
 
 
 def is_array(value: object) -> bool:
     """Whether `value` is an array that ops compute on (NumPy scalars count: they are what 0-d results come as)."""
-    if isinstance(value, (np.ndarray, np.generic)):
-        return True
-    cupy = sys.modules.get("cupy")
-    return cupy is not None and isinstance(value, cupy.ndarray)
+    return type(value) is np.ndarray or _array_type(value) is not None
 
 
 def as_array(value: Array, like: Array) -> Array:
@@ -166,14 +287,21 @@ def as_array(value: Array, like: Array) -> Array:
 
 def device_of(array: Array) -> Device:
     """The device that `array` lives on."""
-    return _CPU if isinstance(array, (np.ndarray, np.generic)) else cuda(array.device.id)
+    return _CPU if type(array) is np.ndarray else _known(array).device_of(array)
+
+
+def device_for(data: Any) -> Device:
+    """Where a tensor of `data` is made if no device is named: an array on a GPU stays there, else the default device."""
+    found = _array_type(data)
+    return _default if found is None or found.xp is np else found.device_of(data)
 
 
 def to_numpy(array: Any) -> np.ndarray:
     """`array` as a NumPy array: itself if it is one already, a copy if it lives on a GPU."""
-    if isinstance(array, np.ndarray):
+    if type(array) is np.ndarray:
         return array
-    return array.get() if is_array(array) and not isinstance(array, np.generic) else np.asarray(array)
+    found = _array_type(array)
+    return np.asarray(array) if found is None else found.to_numpy(array)
 
 
 def weak(scalar: Any, array: Array) -> Any:
@@ -185,8 +313,4 @@ def weak(scalar: Any, array: Array) -> Any:
 
 def scatter_add(target: Array, index: Any, values: Array) -> None:
     """``target[index] += values`` in place, where an index that occurs twice is added twice."""
-    xp = array_module(target)
-    if xp is np:
-        np.add.at(target, index, values)
-    else:
-        xp.add.at(target, index, values)
+    array_module(target).add.at(target, index, values)
