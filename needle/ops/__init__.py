@@ -4,6 +4,8 @@ Given tensors, a function records a node; given arrays alone, it only computes a
 """
 
 from . import operators as operators  # binds the operators of Tensor
+from .attention import Attention, attention
+from .conv import Conv, ConvImage, ConvKernel, conv
 from .elementwise import (
     Abs,
     AddScalar,
@@ -51,12 +53,19 @@ from .elementwise import (
     where,
 )
 from .elementwise import abs_ as abs
+from .embedding import AddRows, TakeRows, embedding
+from .gru import GRU, gru
 from .indexing import GetItem, ScatterAdd, getitem
 from .linalg import EinSum, MatMul, einsum, matmul
 from .logarithmic import LogSoftmax, LogSumExp, Softmax, logsoftmax, logsumexp, softmax
+from .lstm import LSTM, lstm
+from .normal import NormalCDF, gelu, normal_cdf
+from .padding import Dilate, Pad, UnDilate, dilate, pad, undilate
+from .pooling import SumWindows, Windows, avg_pool, max_pool
 from .reduction import Max, Summation, mean, summation
 from .reduction import max_ as max
 from .reduction import min_ as min
+from .rnn import RNN, rnn
 from .shape import (
     BroadcastTo,
     Concatenate,
