@@ -57,9 +57,12 @@ from .embedding import AddRows, TakeRows, embedding
 from .gru import GRU, gru
 from .indexing import GetItem, ScatterAdd, getitem
 from .linalg import EinSum, MatMul, einsum, matmul
+from .linear import Linear, linear
 from .logarithmic import LogSoftmax, LogSumExp, Softmax, logsoftmax, logsumexp, softmax
+from .loss import CrossEntropy, cross_entropy
 from .lstm import LSTM, lstm
 from .normal import NormalCDF, gelu, normal_cdf
+from .normalization import BatchNorm, LayerNorm, batch_norm, layer_norm
 from .padding import Dilate, Pad, UnDilate, dilate, pad, undilate
 from .pooling import SumWindows, Windows, avg_pool, max_pool
 from .reduction import Max, Summation, mean, summation

@@ -1,0 +1,96 @@
+"""A linear layer as one node: a product of matrices with a bias added in place."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..autograd import TensorOp
+from ..backend import Array
+from .common import as_value, check_devices, shape_of
+from .linalg import matmul
+from .shape import reshape, sum_to, transpose
+
+
+class Linear(TensorOp):
+    """X·W + b over the last axis of X.
+
+    With Ȳ the gradient of the result, dL = ⟨Ȳ, dX·W + X·dW + db⟩, so X̄ = Ȳ·Wᵀ, W̄ = Xᵀ·Ȳ and b̄ is the sum of Ȳ's rows.
+    """
+
+    reads = ("inputs",)
+
+    def compute(self, x: Array, weight: Array, bias: Array) -> Array:
+        if x.ndim == 2:
+            y = x @ weight
+        else:  # one product of matrices instead of one for each entry of the leading axes
+            y = (x.reshape(-1, x.shape[-1]) @ weight).reshape(x.shape[:-1] + weight.shape[-1:])
+        bias = bias.reshape(-1)
+        if bias.dtype != y.dtype:
+            return y + bias
+        y += bias
+        return y
+
+    def gradient(self, out_grad: Any, node: Any) -> Any:
+        x, weight, bias = node.inputs
+        need_x, need_weight, need_bias = node.needs_input_grad
+        to_bias = None
+        if need_bias:
+            fits = len(bias.shape) <= len(out_grad.shape)
+            to_bias = sum_to(out_grad, bias.shape) if fits else reshape(out_grad, bias.shape)
+        return (
+            out_grad @ transpose(weight) if need_x else None,
+            transpose(_as_matrix(x)) @ _as_matrix(out_grad) if need_weight else None,
+            to_bias,
+        )
+
+
+def _as_matrix(a: Any) -> Any:
+    return reshape(a, (math.prod(a.shape[:-1]), a.shape[-1]))
+
+
+_LINEAR = Linear()
+
+
+def linear(x: Any, weight: Any, bias: Any = None) -> Any:
+    """X·W + b.
+
+    Parameters
+    ----------
+    x : Tensor
+        Shape (…, in).
+    weight : Tensor
+        Shape (in, out).
+    bias : Tensor, optional
+        Shape (out,) or (1, out).
+
+    Returns
+    -------
+    Tensor
+        Shape (…, out).
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not fit, or the operands live on different devices.
+
+    Examples
+    --------
+    >>> import needle as ndl
+    >>> x, w = ndl.Tensor([[1.0, 2.0]]), ndl.Tensor([[1.0], [10.0]])
+    >>> ndl.linear(x, w, ndl.Tensor([100.0]))
+    needle.Tensor([[121.]])
+    """
+    x, weight = as_value("Linear", x), as_value("Linear", weight)
+    left, right = shape_of(x), shape_of(weight)
+    if len(right) != 2:
+        raise ValueError(f"Linear: the weight has shape (in, out), got {right}")
+    if not left or left[-1] != right[0]:
+        raise ValueError(f"Linear: {left} @ {right}: the last axis of the input must have size {right[0]}")
+    if bias is None:
+        return matmul(x, weight)
+    bias = as_value("Linear", bias)
+    if shape_of(bias) not in (right[1:], (1, right[1])):
+        raise ValueError(f"Linear: a bias of shape ({right[1]},) or (1, {right[1]}) is needed, got {shape_of(bias)}")
+    check_devices("Linear", x, weight, bias)
+    return _LINEAR(x, weight, bias)
