@@ -256,7 +256,7 @@ def test_every_workload_measures_needle_against_something_or_a_limit(workload):
 
 
 def quick(workload):
-    """The contenders whose numbers a test can afford to compute: no PyTorch, no chain of 100,000 ops, no huge logits."""
+    """The contenders whose numbers a test can afford: no PyTorch, no chain of 100,000 ops, no huge logits."""
     slow = ("autograd", "mygrad") if workload.name == "cross-entropy" else ()
     peers = [p for p in ("needle", "numpy", "autograd", "mygrad") if p not in slow and installed(p)]
     return [c for c in workload.contenders if c.peer in peers and "100,000" not in c.label]
