@@ -40,6 +40,7 @@ def assert_agree(ours, theirs, inputs, weights=()):
     with torch.no_grad():
         for mine, other, layout in weights:
             other.copy_(torch.tensor(np.ascontiguousarray(layout(mine.numpy()))))
+            other.grad = None
     mine, other = [ndl.Tensor(a) for a in inputs], [as_torch(a) for a in inputs]
     my_results, their_results = ours(*mine), theirs(*other)
     if not isinstance(my_results, tuple):

@@ -5,6 +5,7 @@ Given tensors, a function records a node; given arrays alone, it only computes a
 
 from . import operators as operators  # binds the operators of Tensor
 from .attention import Attention, attention
+from .contiguous import Contiguous, contiguous
 from .conv import Conv, ConvImage, ConvKernel, conv
 from .elementwise import (
     Abs,

@@ -15,7 +15,8 @@ from typing import Any
 from ..autograd import Tensor, TensorOp
 from ..backend import Array, array_module
 from .composite import FusedGradient
-from .elementwise import relu, tanh
+from .elementwise import tanh
+from .piecewise import relu
 from .recurrent import (
     check_recurrent,
     flat_product,
