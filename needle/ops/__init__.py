@@ -4,56 +4,32 @@ Given tensors, a function records a node; given arrays alone, it only computes a
 """
 
 from . import operators as operators  # binds the operators of Tensor
-from .attention import Attention, attention
-from .contiguous import Contiguous, contiguous
-from .conv import Conv, ConvImage, ConvKernel, conv
-from .elementwise import (
-    Abs,
+from .arithmetic import (
     AddScalar,
-    Cast,
     DivScalar,
     EWiseAdd,
     EWiseDiv,
     EWiseMul,
     EWisePow,
-    Exp,
-    Log,
-    Maximum,
-    MaximumScalar,
     MulScalar,
     Negate,
     PowerScalar,
-    ReLU,
     ScalarDiv,
     ScalarPower,
-    Sigmoid,
-    Sqrt,
-    Tanh,
-    To,
-    Where,
     add,
     add_scalar,
-    astype,
     divide,
     divide_scalar,
-    exp,
-    log,
-    maximum,
-    minimum,
     mul_scalar,
     multiply,
     negate,
     power,
     power_scalar,
-    relu,
-    sigmoid,
-    sign,
-    sqrt,
-    tanh,
-    to,
-    where,
 )
-from .elementwise import abs_ as abs
+from .attention import Attention, attention
+from .contiguous import Contiguous, contiguous
+from .conv import Conv, ConvImage, ConvKernel, conv
+from .elementwise import Cast, Exp, Log, Sigmoid, Sqrt, Tanh, To, astype, exp, log, sigmoid, sqrt, tanh, to
 from .embedding import AddRows, TakeRows, embedding
 from .gru import GRU, gru
 from .indexing import GetItem, ScatterAdd, getitem
@@ -65,8 +41,23 @@ from .lstm import LSTM, lstm
 from .normal import NormalCDF, gelu, normal_cdf
 from .normalization import BatchNorm, LayerNorm, batch_norm, layer_norm
 from .padding import Dilate, Pad, UnDilate, dilate, pad, undilate
+from .piecewise import (
+    Abs,
+    Maximum,
+    MaximumScalar,
+    Minimum,
+    MinimumScalar,
+    ReLU,
+    Where,
+    maximum,
+    minimum,
+    relu,
+    sign,
+    where,
+)
+from .piecewise import abs_ as abs
 from .pooling import SumWindows, Windows, avg_pool, max_pool
-from .reduction import Max, Summation, mean, summation
+from .reduction import Max, Min, Summation, mean, summation
 from .reduction import max_ as max
 from .reduction import min_ as min
 from .rnn import RNN, rnn

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable, Sequence
+import operator
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,13 +27,49 @@ def as_scalar(value: Any) -> bool | int | float | None:
     return value if isinstance(value, (bool, int, float)) else float(value)
 
 
+def as_number(name: str, value: Any) -> bool | int | float:
+    """`value` as a Python number: `as_scalar` of it, or of the only element of an array."""
+    scalar = as_scalar(value)
+    if scalar is None and backend.is_array(value) and value.size == 1:
+        scalar = as_scalar(value.item())
+    if scalar is None:
+        raise TypeError(f"{name}: a number is needed, got {type(value).__name__}")
+    return scalar
+
+
 def as_value(name: str, value: Any) -> Any:
     """`value` if an op can be applied to it: a tensor or an array; lists and numbers become constant tensors."""
-    if isinstance(value, Value) or backend.is_array(value):
+    if isinstance(value, Tensor):
+        return value
+    if backend.is_array(value):
+        if value.dtype.kind not in "fiub":
+            raise TypeError(f"{name}: real numbers are needed, got an array of dtype {value.dtype}")
         return value
     if isinstance(value, (list, tuple, numbers.Real)):
-        return Tensor(value, requires_grad=False)
+        try:
+            return Tensor(value, requires_grad=False)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{name}: {error}") from None
     raise TypeError(f"{name}: a Tensor is needed, got {type(value).__name__}")
+
+
+def as_values(name: str, values: Any) -> list:
+    """`as_value` of each of at least one value, all of one device."""
+    if not isinstance(values, (Iterable, Tensor)):
+        raise TypeError(f"{name}: a sequence of tensors is needed, got {type(values).__name__}")
+    values = [as_value(name, value) for value in values]
+    if not values:
+        raise ValueError(f"{name}: at least one tensor is needed")
+    check_devices(name, *values)
+    return values
+
+
+def as_integers(name: str, what: str, value: Any) -> tuple[int, ...]:
+    """One integer or several as a tuple of Python integers; `what` they are goes into the error."""
+    try:
+        return (operator.index(value),) if isinstance(value, (int, np.integer)) else tuple(map(operator.index, value))
+    except TypeError:
+        raise TypeError(f"{name}: {what} is made of integers, got {value!r}") from None
 
 
 def shape_of(value: Any) -> Shape:
@@ -76,14 +113,12 @@ def normalize_axes(name: str, axes: Axes, ndim: int) -> tuple[int, ...]:
     """`axes` as a tuple of distinct integers of [0, ndim); None means all."""
     if axes is None:
         return tuple(range(ndim))
-    given = (axes,) if isinstance(axes, (int, np.integer)) else tuple(axes)
+    given = as_integers(name, "a set of axes", axes)
     result = []
     for axis in given:
-        if not isinstance(axis, (int, np.integer)):
-            raise TypeError(f"{name}: an axis is an integer, got {axis!r}")
         if not -ndim <= axis < ndim:
             raise ValueError(f"{name}: axis {axis} is out of range for a tensor with {ndim} axes")
-        result.append(int(axis) % ndim)
+        result.append(axis % ndim)
     if len(set(result)) != len(result):
         raise ValueError(f"{name}: axes {given} name an axis twice")
     return tuple(result)
@@ -91,4 +126,6 @@ def normalize_axes(name: str, axes: Axes, ndim: int) -> tuple[int, ...]:
 
 def normalize_axis(name: str, axis: int, ndim: int) -> int:
     """One axis as an integer of [0, ndim)."""
+    if not isinstance(axis, (int, np.integer)):
+        raise TypeError(f"{name}: one axis is needed, an integer, got {axis!r}")
     return normalize_axes(name, (axis,), ndim)[0]

@@ -49,12 +49,26 @@ class ScatterAdd(TensorOp):
 
 
 def getitem(a: Any, index: Any) -> Any:
-    """``a[index]`` with NumPy's rules: integers, slices, ``...``, ``None``, boolean and integer arrays (or tensors).
+    """``a[index]`` with NumPy's rules.
+
+    Parameters
+    ----------
+    a : Tensor
+        Any shape.
+    index : index or tuple of them
+        Integers, slices, ``...``, ``None``; boolean and integer arrays, lists or tensors. What is indexed several
+        times gets the sum of the gradients.
+
+    Returns
+    -------
+    Tensor
+        A view of `a` where the index holds no arrays.
 
     Raises
     ------
     IndexError
-        If an index is out of range or there are more indices than axes.
+        If an index is out of range, a mask has another shape than its axes, index arrays do not broadcast together,
+        or there are more indices than axes.
     TypeError
         If an index is none of these.
 
@@ -69,17 +83,27 @@ def getitem(a: Any, index: Any) -> Any:
     a = as_value("GetItem", a)
     parts = tuple([_index_part(part) for part in (index if isinstance(index, tuple) else (index,))])
     _check_bounds(parts, shape_of(a))
+    _check_arrays(parts)
     device = a.device if isinstance(a, Tensor) else backend.device_of(a)
-    return GetItem(tuple([device.array(p) if isinstance(p, np.ndarray) else p for p in parts]))(a)
+    return GetItem(tuple([device.array(p) if backend.is_array(p) else p for p in parts]))(a)
 
 
 def _index_part(part: Any) -> Any:
     if isinstance(part, Tensor):
         part = part.realize_cached_data()
-    if part is None or part is Ellipsis or isinstance(part, slice):
+    if part is None or part is Ellipsis:
         return part
-    if isinstance(part, (list, bool, np.bool_)):
-        part = np.asarray(part)
+    if isinstance(part, slice):
+        try:
+            part.indices(0)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"GetItem: {error}: {part}") from None
+        return part
+    if isinstance(part, (list, tuple, bool, np.bool_)):
+        try:
+            part = np.asarray(part)
+        except ValueError:
+            raise TypeError(f"GetItem: {part} is no array of integers or booleans") from None
         part = part.astype(np.intp) if part.size == 0 else part
     if backend.is_array(part) and part.ndim:
         if part.dtype.kind not in "iub":
@@ -120,8 +144,20 @@ def _check_bounds(parts: tuple, shape: Shape) -> None:
         size = shape[axis]
         if isinstance(part, int) and not -size <= part < size:
             raise IndexError(f"GetItem: index {part} is out of range for axis {axis} of size {size}")
-        if isinstance(part, np.ndarray) and part.size and not (-size <= part.min() and part.max() < size):
-            raise IndexError(
-                f"GetItem: indices {part.min()} to {part.max()} are out of range for axis {axis} of size {size}"
-            )
+        if backend.is_array(part) and part.size:
+            low, high = int(part.min()), int(part.max())
+            if low < -size or high >= size:
+                raise IndexError(f"GetItem: indices {low} to {high} are out of range for axis {axis} of size {size}")
         axis += 1
+
+
+def _check_arrays(parts: tuple) -> None:
+    """Raise if the index arrays do not broadcast together, where a mask counts as the integers that it stands for."""
+    arrays = [p for p in parts if backend.is_array(p)]
+    if len(arrays) > 1:
+        shapes = [(int(p.sum()),) if _is_mask(p) else p.shape for p in arrays]
+        try:
+            np.broadcast_shapes(*shapes)
+        except ValueError:
+            text = ", ".join(str(shape) for shape in shapes)
+            raise IndexError(f"GetItem: index arrays of shapes {text} do not broadcast together") from None

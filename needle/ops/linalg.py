@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import string
 from typing import Any
-
-import numpy as np
 
 from ..autograd import TensorOp
 from ..backend import Array, array_module
 from .common import as_value, broadcast_shape, check_devices, constant, shape_of
-from .shape import reshape, sum_to, transpose
+from .shape import broadcast_to, reshape, sum_to, transpose
 
 
 class MatMul(TensorOp):
@@ -23,7 +22,7 @@ class MatMul(TensorOp):
 
     def compute(self, a: Array, b: Array) -> Array:
         if b.ndim == 2 and a.ndim > 2:  # one matrix product instead of one per batch entry
-            return (a.reshape(-1, a.shape[-1]) @ b).reshape(a.shape[:-1] + b.shape[-1:])
+            return (_as_matrix(a) @ b).reshape(a.shape[:-1] + b.shape[-1:])
         return a @ b
 
     def gradient(self, out_grad: Any, node: Any) -> Any:
@@ -39,8 +38,8 @@ class MatMul(TensorOp):
 
 
 def _as_matrix(a: Any) -> Any:
-    rows = int(np.prod(a.shape[:-1], dtype=np.intp))
-    return reshape(a, (rows, a.shape[-1]))
+    """All axes but the last as one."""
+    return reshape(a, (math.prod(a.shape[:-1]), a.shape[-1]))
 
 
 def matmul(a: Any, b: Any) -> Any:
@@ -138,14 +137,21 @@ def einsum(subscripts: str, *operands: Any) -> Any:
     Parameters
     ----------
     subscripts : str
-        For instance ``"bij,bjk->bik"``.
+        For instance ``"bij,bjk->bik"``. The axes that ``...`` stands for broadcast.
     *operands : Tensor
         One for each group of letters.
+
+    Returns
+    -------
+    Tensor
+        With one axis for each letter of the output.
 
     Raises
     ------
     ValueError
-        If the letters do not fit the operands.
+        If the letters do not fit the operands, or these live on different devices.
+    TypeError
+        If `subscripts` is no string, or an operand holds no numbers.
 
     Examples
     --------
@@ -154,6 +160,8 @@ def einsum(subscripts: str, *operands: Any) -> Any:
     >>> ndl.einsum("ii", a), ndl.einsum("ij->j", a)
     (needle.Tensor(5.0), needle.Tensor([4. 6.]))
     """
+    if not isinstance(subscripts, str):
+        raise TypeError(f"EinSum: subscripts such as 'ij,jk->ik' come first, got {type(subscripts).__name__}")
     values = [as_value("EinSum", x) for x in operands]
     left, arrow, output = subscripts.replace(" ", "").partition("->")
     groups = left.split(",")
@@ -162,6 +170,7 @@ def einsum(subscripts: str, *operands: Any) -> Any:
     spare = [c for c in string.ascii_letters if c not in subscripts]
     groups, batch = _spell_out_ellipsis(subscripts, groups, [len(shape_of(v)) for v in values], spare)
     output = output.replace("...", batch) if arrow else batch + _implicit_output(groups, batch)
+    values = _broadcast_batch(groups, values, batch)
     sizes = _letter_sizes(subscripts, groups, values)
     for letter in output:
         if letter not in sizes or output.count(letter) > 1:
@@ -182,6 +191,20 @@ def _spell_out_ellipsis(subscripts: str, groups: list, ranks: list, spare: list)
             raise ValueError(f"EinSum: {subscripts!r} gives {group!r} for an operand with {rank} axes")
         spelled.append(group)
     return spelled, batch
+
+
+def _broadcast_batch(groups: list, values: list, batch: str) -> list:
+    """The operands with the axes that ``...`` stands for broadcast, by explicit nodes."""
+    sizes: dict[str, int] = {}
+    for group, value in zip(groups, values):
+        for letter, size in zip(group, shape_of(value)):
+            if letter in batch and size != 1:
+                sizes.setdefault(letter, size)
+    shapes = [
+        tuple([sizes.get(letter, 1) if letter in batch and size == 1 else size for letter, size in zip(g, shape_of(v))])
+        for g, v in zip(groups, values)
+    ]
+    return [broadcast_to(v, shape) for v, shape in zip(values, shapes)]
 
 
 def _implicit_output(groups: list, batch: str) -> str:

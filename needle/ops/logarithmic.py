@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ..autograd import TensorOp
 from ..backend import Array, array_module
-from .common import Axes, as_value, normalize_axes, shape_of
-from .elementwise import exp
+from .common import Axes, normalize_axes, shape_of
+from .elementwise import exp, floating
 from .reduction import spread, summation
 
 
@@ -16,6 +18,12 @@ def _finite_max(a: Array, axes: Any) -> Array:
     xp = array_module(a)
     top = a.max(axis=axes, keepdims=True, initial=-xp.inf)
     return xp.where(xp.isfinite(top), top, a.dtype.type(0))
+
+
+def _log(total: Array) -> Array:
+    """ln, where that of an empty sum (or one of e^(−∞)) is −∞ and no reason to warn."""
+    with np.errstate(divide="ignore"):
+        return array_module(total).log(total)
 
 
 class LogSumExp(TensorOp):
@@ -29,7 +37,7 @@ class LogSumExp(TensorOp):
     def compute(self, a: Array) -> Array:
         xp, axes = array_module(a), normalize_axes("LogSumExp", self.axes, a.ndim)
         top = _finite_max(a, axes)
-        return xp.log(xp.exp(a - top).sum(axis=axes)) + top.squeeze(axes)
+        return _log(xp.exp(a - top).sum(axis=axes)) + top.squeeze(axes)
 
     def gradient(self, out_grad: Any, node: Any) -> Any:
         (a,) = node.inputs
@@ -48,7 +56,7 @@ class LogSoftmax(TensorOp):
     def compute(self, a: Array) -> Array:
         xp = array_module(a)
         shifted = a - _finite_max(a, -1)
-        return shifted - xp.log(xp.exp(shifted).sum(axis=-1, keepdims=True))
+        return shifted - _log(xp.exp(shifted).sum(axis=-1, keepdims=True))
 
     def gradient(self, out_grad: Any, node: Any) -> Any:
         y = node.output
@@ -73,7 +81,21 @@ class Softmax(TensorOp):
 
 
 def logsumexp(a: Any, axes: Axes = None) -> Any:
-    """ln Σ eᵃ over `axes` (an integer, several, or all by default).
+    """ln Σ eᵃ over axes.
+
+    Parameters
+    ----------
+    a : Tensor
+        Any shape; integers are taken as float64.
+    axes : int or sequence of int, optional
+        The axes that disappear, all by default. Over no elements the result is −∞.
+
+    Raises
+    ------
+    ValueError
+        If an axis is out of range or named twice.
+    TypeError
+        If an axis is no integer, or `a` holds no numbers.
 
     Examples
     --------
@@ -81,24 +103,55 @@ def logsumexp(a: Any, axes: Axes = None) -> Any:
     >>> round(ndl.logsumexp(ndl.Tensor([1000.0, 1000.0])).item() - 1000, 9)  # ln 2
     0.693147181
     """
-    a = as_value("LogSumExp", a)
+    a = floating("LogSumExp", a)
     if axes is not None:
         axes = normalize_axes("LogSumExp", axes, len(shape_of(a)))
     return LogSumExp(axes)(a)
 
 
-def _needs_axis(name: str, a: Any) -> Any:
-    a = as_value(name, a)
+def _with_axis(name: str, a: Any) -> Any:
+    a = floating(name, a)
     if not shape_of(a):
         raise ValueError(f"{name}: at least one axis is needed, got a 0-d tensor")
     return a
 
 
 def logsoftmax(a: Any) -> Any:
-    """ln softmax over the last axis of `a`, of the same shape."""
-    return LogSoftmax()(_needs_axis("LogSoftmax", a))
+    """ln softmax over the last axis.
+
+    Parameters
+    ----------
+    a : Tensor
+        At least one axis; integers are taken as float64.
+
+    Returns
+    -------
+    Tensor
+        Of the same shape.
+
+    Raises
+    ------
+    ValueError
+        If `a` has no axis.
+    TypeError
+        If `a` holds no numbers.
+
+    Examples
+    --------
+    >>> import needle as ndl
+    >>> ndl.exp(ndl.logsoftmax(ndl.Tensor([1000.0, 1000.0])))
+    needle.Tensor([0.5 0.5])
+    """
+    return LogSoftmax()(_with_axis("LogSoftmax", a))
 
 
 def softmax(a: Any) -> Any:
-    """eᵃ / Σ eᵃ over the last axis of `a`, of the same shape."""
-    return Softmax()(_needs_axis("Softmax", a))
+    """eᵃ / Σ eᵃ over the last axis, otherwise as `logsoftmax`.
+
+    Examples
+    --------
+    >>> import needle as ndl
+    >>> ndl.softmax(ndl.Tensor([0.0, 0.0, 1000.0]))
+    needle.Tensor([0. 0. 1.])
+    """
+    return Softmax()(_with_axis("Softmax", a))

@@ -10,9 +10,8 @@ import numpy as np
 
 from .. import backend
 from ..autograd import Tensor, TensorOp
-from . import elementwise, indexing, linalg, reduction, shape
-from .common import as_scalar
-from .elementwise import (
+from . import arithmetic, elementwise, indexing, linalg, piecewise, reduction, shape
+from .arithmetic import (
     AddScalar,
     DivScalar,
     EWiseAdd,
@@ -25,8 +24,9 @@ from .elementwise import (
     ScalarDiv,
     ScalarPower,
     broadcast_together,
-    compare,
 )
+from .common import as_scalar, as_value
+from .piecewise import compare
 
 _record = Tensor.make_from_op
 _record_pair = Tensor.make_from_pair
@@ -36,6 +36,7 @@ _add = EWiseAdd()
 
 def _binary(op: TensorOp, with_scalar: Callable[[Any], TensorOp]) -> Callable:
     """``tensor ∘ other`` for a tensor, an array or a number."""
+    name = type(op).__name__
 
     def apply(a: Tensor, b: Any) -> Any:
         if isinstance(b, Tensor):
@@ -44,9 +45,9 @@ def _binary(op: TensorOp, with_scalar: Callable[[Any], TensorOp]) -> Callable:
                 return _record_pair(op, a, b)
         elif type(b) is float or type(b) is int:
             return _record(with_scalar(b), (a,))
-        b = _operand(b, a)
+        b = _operand(name, b, a)
         if isinstance(b, Tensor):
-            return op(*broadcast_together(type(op).__name__, a, b))
+            return op(*broadcast_together(name, a, b))
         return b if b is NotImplemented else _record(with_scalar(b), (a,))
 
     return apply
@@ -54,17 +55,18 @@ def _binary(op: TensorOp, with_scalar: Callable[[Any], TensorOp]) -> Callable:
 
 def _reflected(op: TensorOp, with_scalar: Callable[[Any], Callable]) -> Callable:
     """``other ∘ tensor`` for an array or a number."""
+    name = type(op).__name__
 
     def apply(b: Tensor, a: Any) -> Any:
-        a = _operand(a, b)
+        a = _operand(name, a, b)
         if isinstance(a, Tensor):
-            return op(*broadcast_together(type(op).__name__, a, b))
+            return op(*broadcast_together(name, a, b))
         return a if a is NotImplemented else with_scalar(a)(b)
 
     return apply
 
 
-def _operand(value: Any, like: Tensor) -> Any:
+def _operand(name: str, value: Any, like: Tensor) -> Any:
     """`value` as a number or as a constant tensor; NotImplemented if it is neither."""
     scalar = as_scalar(value)
     if scalar is not None:
@@ -73,6 +75,7 @@ def _operand(value: Any, like: Tensor) -> Any:
         return value
     if not backend.is_array(value):
         return NotImplemented
+    value = as_value(name, value)
     if value.ndim == 0 and like.dtype.kind == "f":  # a 0-d array on a GPU is a scalar too
         value = value.astype(like.dtype)
     return Tensor(value, requires_grad=False)
@@ -84,7 +87,7 @@ _add_operator = _binary(_add, AddScalar)
 def _subtract(a: Tensor, b: Any) -> Any:
     if type(b) is float or type(b) is int:
         return _record(AddScalar(-b), (a,))
-    b = _operand(b, a)
+    b = _operand("EWiseAdd", b, a)
     if isinstance(b, Tensor):
         return _add_operator(a, _record(_negate, (b,)))
     return b if b is NotImplemented else _record(AddScalar(-b), (a,))
@@ -128,8 +131,8 @@ _METHODS: dict[str, Callable] = {
     "__rpow__": _reflected(EWisePow(), ScalarPower),
     "__matmul__": _matmul,
     "__rmatmul__": _reflected_matmul,
-    "__neg__": elementwise.negate,
-    "__abs__": elementwise.abs_,
+    "__neg__": arithmetic.negate,
+    "__abs__": piecewise.abs_,
     "__lt__": _comparison("<", operator.lt),
     "__le__": _comparison("<=", operator.le),
     "__gt__": _comparison(">", operator.gt),
@@ -150,7 +153,7 @@ _METHODS: dict[str, Callable] = {
     "exp": elementwise.exp,
     "log": elementwise.log,
     "sqrt": elementwise.sqrt,
-    "abs": elementwise.abs_,
+    "abs": piecewise.abs_,
     "astype": elementwise.astype,
     "to": elementwise.to,
 }

@@ -61,17 +61,36 @@ class Max(TensorOp):
         return hit / hit.sum(axis=self.axes, keepdims=True)
 
 
+class Min(Max):
+    """The minimum over axes; elements that tie for it share the gradient equally"""
+
+    def compute(self, a: Array) -> Array:
+        return a.min(axis=self.axes, keepdims=self.keepdims)
+
+
 def summation(a: Any, axes: Axes = None, keepdims: bool = False) -> Any:
-    """The sum over `axes`: an integer, several, or all by default; negative ones count from the end.
+    """The sum over `axes`.
 
     Parameters
     ----------
     a : Tensor
         Any shape.
     axes : int or sequence of int, optional
-        The axes that disappear.
+        The axes that disappear, all by default; negative ones count from the end.
     keepdims : bool
         Whether they stay with size 1.
+
+    Returns
+    -------
+    Tensor
+        Of the dtype of `a`; small integers and booleans are summed as NumPy does, in the default integer.
+
+    Raises
+    ------
+    ValueError
+        If an axis is out of range or named twice.
+    TypeError
+        If an axis is no integer, or `a` holds no numbers.
 
     Examples
     --------
@@ -86,17 +105,33 @@ def summation(a: Any, axes: Axes = None, keepdims: bool = False) -> Any:
 
 
 def mean(a: Any, axes: Axes = None, keepdims: bool = False) -> Any:
-    """The mean over `axes`, as `summation` takes them. Over no elements it is an error."""
+    """The mean over `axes`, as `summation` takes them; integers give floats.
+
+    Raises
+    ------
+    ValueError
+        Also if there are no elements along the axes.
+
+    Examples
+    --------
+    >>> import needle as ndl
+    >>> ndl.mean(ndl.Tensor([[1.0, 2.0], [3.0, 4.0]]), axes=0)
+    needle.Tensor([2. 3.])
+    """
     a = as_value("mean", a)
     shape = shape_of(a)
-    count = math.prod(shape[i] for i in normalize_axes("mean", axes, len(shape)))
-    if count == 0:
-        raise ValueError(f"mean: no elements along axes {axes} of shape {shape}")
-    return summation(a, axes, keepdims) / count
+    axes = normalize_axes("mean", axes, len(shape))
+    _check_not_empty("mean", shape, axes)
+    return summation(a, axes, keepdims) / math.prod([shape[i] for i in axes])
 
 
 def max_(a: Any, axes: Axes = None, keepdims: bool = False) -> Any:
     """The maximum over `axes`, as `summation` takes them. Elements that tie share the gradient equally.
+
+    Raises
+    ------
+    ValueError
+        Also if there are no elements along the axes.
 
     Examples
     --------
@@ -106,14 +141,21 @@ def max_(a: Any, axes: Axes = None, keepdims: bool = False) -> Any:
     >>> x.grad
     needle.Tensor([0.  0.5 0.5])
     """
-    a = as_value("Max", a)
-    shape = shape_of(a)
-    axes = normalize_axes("Max", axes, len(shape))
-    if any(shape[i] == 0 for i in axes):
-        raise ValueError(f"Max: no elements along axes {axes} of shape {shape}")
-    return Max(axes, keepdims)(a)
+    return _extremum("Max", Max, a, axes, keepdims)
 
 
 def min_(a: Any, axes: Axes = None, keepdims: bool = False) -> Any:
-    """The minimum over `axes`, as −max(−a)."""
-    return -max_(-as_value("Min", a), axes, keepdims)
+    """The minimum over `axes`, otherwise as `max`."""
+    return _extremum("Min", Min, a, axes, keepdims)
+
+
+def _extremum(name: str, op: type[Max], a: Any, axes: Axes, keepdims: bool) -> Any:
+    a = as_value(name, a)
+    axes = normalize_axes(name, axes, len(shape_of(a)))
+    _check_not_empty(name, shape_of(a), axes)
+    return op(axes, keepdims)(a)
+
+
+def _check_not_empty(name: str, shape: Shape, axes: tuple[int, ...]) -> None:
+    if any(shape[i] == 0 for i in axes):
+        raise ValueError(f"{name}: no elements along axes {axes} of shape {shape}")

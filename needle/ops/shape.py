@@ -14,7 +14,7 @@ import numpy as np
 
 from ..autograd import TensorOp
 from ..backend import Array, Shape, array_module
-from .common import Axes, as_value, normalize_axes, normalize_axis, shape_of
+from .common import Axes, as_integers, as_value, as_values, normalize_axes, normalize_axis, shape_of
 
 
 class BroadcastTo(TensorOp):
@@ -122,9 +122,9 @@ class Concatenate(TensorOp):
 
     def gradient(self, out_grad: Any, node: Any) -> Any:
         grads, start = [], 0
-        for a in node.inputs:
+        for a, need in zip(node.inputs, node.needs_input_grad):
             stop = start + a.shape[self.axis]
-            grads.append(out_grad[(slice(None),) * self.axis + (slice(start, stop),)])
+            grads.append(out_grad[(slice(None),) * self.axis + (slice(start, stop),)] if need else None)
             start = stop
         return tuple(grads)
 
@@ -133,7 +133,21 @@ class Concatenate(TensorOp):
 
 
 def broadcast_to(a: Any, shape: Sequence[int]) -> Any:
-    """`a` repeated to `shape`: sizes of 1 grow, new axes come in front. `a` itself if it has that shape.
+    """`a` repeated to a larger shape, as a view.
+
+    Parameters
+    ----------
+    a : Tensor
+        Any shape.
+    shape : sequence of int
+        Where sizes of 1 grow, and new axes come in front. With its own shape, `a` itself is returned.
+
+    Raises
+    ------
+    ValueError
+        If `a` does not broadcast to `shape`.
+    TypeError
+        If `shape` is not made of integers.
 
     Examples
     --------
@@ -155,7 +169,29 @@ def broadcast_to(a: Any, shape: Sequence[int]) -> Any:
 
 
 def sum_to(a: Any, shape: Sequence[int]) -> Any:
-    """`a` summed to `shape`, over every axis that broadcasting `shape` to a's would repeat. `a` itself if it has it."""
+    """`a` summed to a smaller shape, over every axis that `broadcast_to` from that shape to a's would repeat.
+
+    Parameters
+    ----------
+    a : Tensor
+        Any shape.
+    shape : sequence of int
+        A shape that broadcasts to that of `a`. With its own shape, `a` itself is returned.
+
+    Raises
+    ------
+    ValueError
+        If `shape` does not broadcast to that of `a`.
+    TypeError
+        If `shape` is not made of integers.
+
+    Examples
+    --------
+    >>> import needle as ndl
+    >>> ndl.sum_to(ndl.Tensor([[1.0, 2.0], [3.0, 4.0]]), (2, 1))
+    needle.Tensor([[3.]
+     [7.]])
+    """
     a, shape = as_value("SumTo", a), _as_shape("SumTo", shape)
     old = shape_of(a)
     if old == shape:
@@ -167,7 +203,21 @@ def sum_to(a: Any, shape: Sequence[int]) -> Any:
 
 
 def reshape(a: Any, *shape: Any) -> Any:
-    """`a` in another shape of as many elements; one size may be −1 and is worked out.
+    """The elements of `a`, in their order, in another shape.
+
+    Parameters
+    ----------
+    a : Tensor
+        Any shape.
+    *shape : int, or one sequence of int
+        As many elements; one size may be −1 and is worked out.
+
+    Raises
+    ------
+    ValueError
+        If the numbers of elements differ.
+    TypeError
+        If `shape` is not made of integers.
 
     Examples
     --------
@@ -176,33 +226,53 @@ def reshape(a: Any, *shape: Any) -> Any:
     (2, 2)
     """
     a = as_value("Reshape", a)
-    sizes = shape[0] if len(shape) == 1 and not isinstance(shape[0], (int, np.integer)) else shape
-    new, old = _as_shape("Reshape", sizes, free=True), shape_of(a)
+    new, old = _as_shape("Reshape", shape[0] if len(shape) == 1 else shape, free=True), shape_of(a)
     total = math.prod(old)
-    if new.count(-1) == 1:
+    if new.count(-1) > 1:
+        raise ValueError(f"Reshape: only one size can be worked out, got {new}")
+    if -1 in new:
         known = -math.prod(new)
         if known == 0 or total % known:
             raise ValueError(f"Reshape: {old} has {total} elements, which {new} does not divide")
         new = tuple([total // known if size == -1 else size for size in new])
-    if math.prod(new) != total or min(new, default=0) < 0:
+    if math.prod(new) != total:
         raise ValueError(f"Reshape: {old} has {total} elements, {new} has {math.prod(new)}")
     return a if new == old else Reshape(new)(a)
 
 
 def _as_shape(name: str, shape: Any, free: bool = False) -> Shape:
-    sizes = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
-    for size in sizes:
-        if not isinstance(size, (int, np.integer)) or size < (-1 if free else 0):
-            raise ValueError(f"{name}: a shape is made of non-negative integers, got {sizes}")
-    return tuple([int(size) for size in sizes])
+    sizes = as_integers(name, "a shape", shape)
+    if min(sizes, default=0) < (-1 if free else 0):
+        raise ValueError(f"{name}: a size is not negative, got {sizes}")
+    return sizes
 
 
 def transpose(a: Any, axes: Any = None) -> Any:
-    """`a` with two axes swapped: `axes` is a pair; by default the last two are.
+    """`a` with two axes swapped, as a view.
+
+    Parameters
+    ----------
+    a : Tensor
+        At least two axes, if none are named.
+    axes : pair of int, optional
+        The axes to swap, by default the last two.
+
+    Raises
+    ------
+    ValueError
+        If there are not two axes, or one is out of range.
+    TypeError
+        If an axis is no integer.
 
     See Also
     --------
     permute : any order of the axes.
+
+    Examples
+    --------
+    >>> import needle as ndl
+    >>> ndl.transpose(ndl.Tensor([[1.0, 2.0, 3.0]])).shape
+    (3, 1)
     """
     a = as_value("Transpose", a)
     ndim = len(shape_of(a))
@@ -210,29 +280,72 @@ def transpose(a: Any, axes: Any = None) -> Any:
         if ndim < 2:
             raise ValueError(f"Transpose: two axes are needed, got shape {shape_of(a)}")
         return Transpose()(a)
-    pair = normalize_axes("Transpose", axes, ndim) if len(tuple(axes)) == 2 and axes[0] != axes[1] else tuple(axes)
-    if len(pair) != 2:
-        raise ValueError(f"Transpose: a pair of axes is swapped, got {tuple(axes)}; permute takes any order")
-    return Transpose(pair)(a)
+    given = as_integers("Transpose", "a pair of axes", axes)
+    if len(given) != 2:
+        raise ValueError(f"Transpose: a pair of axes is swapped, got {given}; permute takes any order")
+    first, second = (normalize_axis("Transpose", axis, ndim) for axis in given)
+    return Transpose((first, second))(a)
 
 
 def permute(a: Any, axes: Sequence[int]) -> Any:
-    """`a` with its axes in the order `axes`: axis i of the result is axis ``axes[i]`` of `a`."""
+    """`a` with its axes in another order, as a view.
+
+    Parameters
+    ----------
+    a : Tensor
+        Any shape.
+    axes : sequence of int
+        Axis i of the result is axis ``axes[i]`` of `a`.
+
+    Raises
+    ------
+    ValueError
+        If `axes` does not name every axis once.
+    TypeError
+        If an axis is no integer.
+
+    Examples
+    --------
+    >>> import numpy as np, needle as ndl
+    >>> ndl.permute(ndl.Tensor(np.zeros((2, 3, 4))), (2, 0, 1)).shape
+    (4, 2, 3)
+    """
     a = as_value("Permute", a)
-    order = normalize_axes("Permute", axes, len(shape_of(a)))
+    given = as_integers("Permute", "an order of axes", axes)
+    order = normalize_axes("Permute", given, len(shape_of(a)))
     if len(order) != len(shape_of(a)):
-        raise ValueError(f"Permute: {tuple(axes)} does not name every axis of shape {shape_of(a)}")
+        raise ValueError(f"Permute: {given} does not name every axis of shape {shape_of(a)}")
     return Permute(order)(a)
 
 
 def flip(a: Any, axes: Axes = None) -> Any:
-    """`a` reversed along `axes` (an integer, several, or all by default)."""
+    """`a` reversed along `axes` (an integer, several, or all by default), which must be in range and distinct.
+
+    Examples
+    --------
+    >>> import needle as ndl
+    >>> ndl.flip(ndl.Tensor([[1.0, 2.0], [3.0, 4.0]]), 0)
+    needle.Tensor([[3. 4.]
+     [1. 2.]])
+    """
     a = as_value("Flip", a)
     return Flip(normalize_axes("Flip", axes, len(shape_of(a))))(a)
 
 
 def squeeze(a: Any, axes: Axes = None) -> Any:
-    """`a` without the given axes of size 1 (without all of them by default)."""
+    """`a` without the given axes of size 1 (without all of them by default).
+
+    Raises
+    ------
+    ValueError
+        If an axis has another size, is out of range or named twice.
+
+    Examples
+    --------
+    >>> import needle as ndl
+    >>> ndl.squeeze(ndl.Tensor([[[1.0], [2.0]]]), 0).shape
+    (2, 1)
+    """
     a = as_value("squeeze", a)
     shape = shape_of(a)
     drop = (
@@ -244,18 +357,47 @@ def squeeze(a: Any, axes: Axes = None) -> Any:
     return reshape(a, tuple([n for i, n in enumerate(shape) if i not in drop]))
 
 
-def expand_dims(a: Any, axes: Axes) -> Any:
-    """`a` with new axes of size 1 at the positions `axes` of the result."""
+def expand_dims(a: Any, axes: int | Sequence[int]) -> Any:
+    """`a` with new axes of size 1 at the positions `axes` of the result.
+
+    Raises
+    ------
+    ValueError
+        If a position is out of range for the result, or named twice.
+
+    Examples
+    --------
+    >>> import needle as ndl
+    >>> ndl.expand_dims(ndl.Tensor([1.0, 2.0]), (0, -1)).shape
+    (1, 2, 1)
+    """
     a = as_value("expand_dims", a)
-    shape = list(shape_of(a))
-    count = 1 if isinstance(axes, (int, np.integer)) else len(tuple(axes or ()))
-    for i in sorted(normalize_axes("expand_dims", axes, len(shape) + count)):
+    shape, given = list(shape_of(a)), as_integers("expand_dims", "a set of axes", axes)
+    for i in sorted(normalize_axes("expand_dims", given, len(shape) + len(given))):
         shape.insert(i, 1)
     return reshape(a, tuple(shape))
 
 
 def concatenate(arrays: Sequence[Any], axis: int = 0) -> Any:
-    """Tensors joined along `axis`; their other sizes are equal.
+    """Tensors joined along an axis.
+
+    Parameters
+    ----------
+    arrays : sequence of Tensor
+        Of equal sizes along all other axes. Unequal dtypes promote as in NumPy.
+    axis : int
+        An axis that they have.
+
+    Raises
+    ------
+    ValueError
+        If there are none, other sizes differ, or they live on different devices.
+    TypeError
+        If one holds no numbers.
+
+    See Also
+    --------
+    stack : along a new axis.
 
     Examples
     --------
@@ -263,9 +405,7 @@ def concatenate(arrays: Sequence[Any], axis: int = 0) -> Any:
     >>> ndl.concatenate([ndl.Tensor([1.0]), ndl.Tensor([2.0, 3.0])])
     needle.Tensor([1. 2. 3.])
     """
-    values = [as_value("Concatenate", a) for a in arrays]
-    if not values:
-        raise ValueError("Concatenate: at least one tensor is needed")
+    values = as_values("Concatenate", arrays)
     first = shape_of(values[0])
     axis = normalize_axis("Concatenate", axis, len(first))
     for value in values[1:]:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..autograd import TensorOp, TensorTupleOp
+import numpy as np
+
+from .. import backend
+from ..autograd import TensorOp, TensorTuple, TensorTupleOp
 from ..backend import Array, array_module
-from .common import as_value, normalize_axis, shape_of
+from .common import as_number, as_value, as_values, normalize_axis, shape_of
 
 
 class MakeTensorTuple(TensorTupleOp):
@@ -32,7 +35,7 @@ class FusedAddScalars(TensorTupleOp):
         self.c1 = c1
 
     def compute(self, a: Array) -> tuple:
-        return a + self.c0, a + self.c1
+        return a + backend.weak(self.c0, a), a + backend.weak(self.c1, a)
 
     def gradient(self, out_grad: Any, node: Any) -> Any:
         return out_grad[0] + out_grad[1]
@@ -69,22 +72,70 @@ class Split(TensorTupleOp):
 
 
 def make_tuple(*args: Any) -> Any:
-    """A `TensorTuple` of the given tensors."""
-    return MakeTensorTuple()(*args)
+    """A `TensorTuple` of the given tensors (a tuple of arrays, if all are arrays).
+
+    Raises
+    ------
+    TypeError
+        If one holds no numbers.
+
+    Examples
+    --------
+    >>> import needle as ndl
+    >>> ndl.make_tuple(ndl.Tensor([1.0]), ndl.Tensor([2.0, 3.0]))
+    needle.TensorTuple([1.], [2. 3.])
+    """
+    return MakeTensorTuple()(*as_values("MakeTensorTuple", args))
 
 
 def tuple_get_item(value: Any, index: int) -> Any:
-    """Item `index` of a `TensorTuple`."""
-    return value[index]
+    """Item `index` of a `TensorTuple`; negative ones count from the end.
+
+    Raises
+    ------
+    IndexError
+        If there is no such item.
+    TypeError
+        If `value` is no tuple or `index` no integer.
+    """
+    if not isinstance(value, (TensorTuple, tuple)):
+        raise TypeError(f"tuple_get_item: a TensorTuple is needed, got {type(value).__name__}")
+    if not isinstance(index, (int, np.integer)):
+        raise TypeError(f"tuple_get_item: the index is an integer, got {index!r}")
+    if not -len(value) <= index < len(value):
+        raise IndexError(f"tuple_get_item: index {index} is out of range for a tuple of {len(value)}")
+    return value[int(index)]
 
 
 def fused_add_scalars(a: Any, c0: float, c1: float) -> Any:
-    """The tuple (a + c0, a + c1) from one op."""
-    return FusedAddScalars(c0, c1)(a)
+    """The tuple (a + c0, a + c1) from one op, for numbers as `add_scalar` takes them.
+
+    Examples
+    --------
+    >>> import needle as ndl
+    >>> ndl.fused_add_scalars(ndl.Tensor([1.0]), 10, 20)
+    needle.TensorTuple([11.], [21.])
+    """
+    scalars = [as_number("FusedAddScalars", c) for c in (c0, c1)]
+    return FusedAddScalars(*scalars)(as_value("FusedAddScalars", a))
 
 
 def stack(args: Sequence[Any], axis: int = 0) -> Any:
-    """Tensors of one shape joined along a new axis: n of shape (…) → n at position `axis` among the sizes (…).
+    """Tensors of one shape joined along a new axis.
+
+    Parameters
+    ----------
+    args : sequence of Tensor
+        n tensors of one shape. Unequal dtypes promote as in NumPy.
+    axis : int
+        Where the new axis, of size n, stands in the result.
+
+    Raises
+    ------
+    ValueError
+        If there are none, shapes differ, the axis is out of range, or they live on different devices.
+    TypeError
+        If one holds no numbers.
 
     Examples
     --------
@@ -93,9 +144,7 @@ def stack(args: Sequence[Any], axis: int = 0) -> Any:
     needle.Tensor([[1. 3.]
      [2. 4.]])
     """
-    values = [as_value("Stack", a) for a in args]
-    if not values:
-        raise ValueError("Stack: at least one tensor is needed")
+    values = as_values("Stack", args)
     first = shape_of(values[0])
     for value in values[1:]:
         if shape_of(value) != first:
@@ -104,7 +153,24 @@ def stack(args: Sequence[Any], axis: int = 0) -> Any:
 
 
 def split(a: Any, axis: int = 0) -> Any:
-    """The slices of `a` along `axis` as a `TensorTuple`; the axis disappears.
+    """The slices of `a` along an axis, which disappears.
+
+    Parameters
+    ----------
+    a : Tensor
+        At least one axis.
+    axis : int
+        Of size n.
+
+    Returns
+    -------
+    TensorTuple
+        n tensors, views of `a`.
+
+    Raises
+    ------
+    ValueError
+        If the axis is out of range.
 
     Examples
     --------

@@ -1,0 +1,336 @@
+"""Arithmetic: +, −, ·, /, ** of two tensors or of a tensor and a number.
+
+Two operands of unequal shapes are broadcast by explicit `BroadcastTo` nodes first: no gradient here speaks of it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .. import backend
+from ..autograd import TensorOp
+from ..backend import Array
+from .common import as_number, as_value, broadcast_shape, check_devices, constant, shape_of
+from .elementwise import log
+from .shape import broadcast_to
+
+
+class EWiseAdd(TensorOp):
+    """a + b"""
+
+    reads = ()
+
+    def compute(self, a: Array, b: Array) -> Array:
+        return a + b
+
+    def gradient(self, out_grad: Any, node: Any) -> Any:
+        return out_grad, out_grad
+
+
+class EWiseMul(TensorOp):
+    """a · b"""
+
+    reads = ("inputs",)
+
+    def compute(self, a: Array, b: Array) -> Array:
+        return a * b
+
+    def gradient(self, out_grad: Any, node: Any) -> Any:
+        a, b = node.inputs
+        need_a, need_b = node.needs_input_grad
+        return out_grad * b if need_a else None, out_grad * a if need_b else None
+
+
+class EWiseDiv(TensorOp):
+    """a / b"""
+
+    reads = ("inputs", "output")
+
+    def compute(self, a: Array, b: Array) -> Array:
+        return a / b
+
+    def gradient(self, out_grad: Any, node: Any) -> Any:
+        _, b = node.inputs
+        to_a = out_grad / b
+        return to_a, -to_a * node.output if node.needs_input_grad[1] else None
+
+
+class EWisePow(TensorOp):
+    """a ** b
+
+    ∂a = b·a^(b−1), ∂b = a^b·ln a. Where a = 0 the limits are taken: ∂b is 0, and ∂a is 0 if b = 0 too.
+    """
+
+    reads = ("inputs", "output")
+
+    def compute(self, a: Array, b: Array) -> Array:
+        return _power("EWisePow", a, b)
+
+    def gradient(self, out_grad: Any, node: Any) -> Any:
+        a, b = node.inputs
+        need_a, need_b = node.needs_input_grad
+        to_a = to_b = None
+        if need_a:
+            both_zero = constant(lambda x, y: (x == 0) & (y == 0), a, b)
+            to_a = out_grad * b * a ** (b - 1 + both_zero)
+        if need_b:
+            zero = constant(lambda x: x == 0, a)
+            to_b = out_grad * node.output * log(a + zero)
+        return to_a, to_b
+
+
+class AddScalar(TensorOp):
+    """a + c"""
+
+    reads = ()
+
+    def __init__(self, scalar: Any):
+        self.scalar = scalar
+
+    def compute(self, a: Array) -> Array:
+        return a + backend.weak(self.scalar, a)
+
+    def gradient(self, out_grad: Any, node: Any) -> Any:
+        return out_grad
+
+
+class MulScalar(TensorOp):
+    """c · a"""
+
+    reads = ()
+
+    def __init__(self, scalar: Any):
+        self.scalar = scalar
+
+    def compute(self, a: Array) -> Array:
+        return a * backend.weak(self.scalar, a)
+
+    def gradient(self, out_grad: Any, node: Any) -> Any:
+        return out_grad * self.scalar
+
+
+class DivScalar(TensorOp):
+    """a / c"""
+
+    reads = ()
+
+    def __init__(self, scalar: Any):
+        self.scalar = scalar
+
+    def compute(self, a: Array) -> Array:
+        return a / backend.weak(self.scalar, a)
+
+    def gradient(self, out_grad: Any, node: Any) -> Any:
+        return out_grad / self.scalar
+
+
+class ScalarDiv(TensorOp):
+    """c / a, whose derivative is −(c/a)/a"""
+
+    reads = ("inputs", "output")
+
+    def __init__(self, scalar: Any):
+        self.scalar = scalar
+
+    def compute(self, a: Array) -> Array:
+        return backend.weak(self.scalar, a) / a
+
+    def gradient(self, out_grad: Any, node: Any) -> Any:
+        (a,) = node.inputs
+        return -out_grad * node.output / a
+
+
+class PowerScalar(TensorOp):
+    """a ** c, whose derivative is c·a^(c−1)"""
+
+    reads = ("inputs",)
+
+    def __init__(self, scalar: Any):
+        self.scalar = scalar
+
+    def compute(self, a: Array) -> Array:
+        if self.scalar == 2 and a.dtype.kind != "b":
+            return a * a
+        return _power("PowerScalar", a, backend.weak(self.scalar, a))
+
+    def gradient(self, out_grad: Any, node: Any) -> Any:
+        (a,) = node.inputs
+        c = self.scalar
+        if c == 0:  # 0·a^(−1) would be NaN at a = 0
+            return out_grad * 0
+        if c == 1:
+            return out_grad * c
+        return out_grad * (c * (a if c == 2 else power_scalar(a, c - 1)))
+
+
+class ScalarPower(TensorOp):
+    """c ** a, whose derivative is c^a·ln c (0 for c = 0; NaN for negative c, which has no real power at most a)"""
+
+    reads = ("output",)
+
+    def __init__(self, scalar: Any):
+        self.scalar = scalar
+
+    def compute(self, a: Array) -> Array:
+        return _power("ScalarPower", backend.weak(self.scalar, a), a)
+
+    def gradient(self, out_grad: Any, node: Any) -> Any:
+        c = self.scalar
+        return out_grad * node.output * (math.log(c) if c > 0 else 0.0 if c == 0 else math.nan)
+
+
+def _power(name: str, base: Any, exponent: Any) -> Array:
+    try:
+        return base**exponent
+    except ValueError:  # what NumPy says of integers to negative powers
+        raise ValueError(f"{name}: an integer to a negative integer power is a fraction: use a float dtype") from None
+
+
+class Negate(TensorOp):
+    """−a"""
+
+    reads = ()
+
+    def compute(self, a: Array) -> Array:
+        if a.dtype.kind == "b":
+            raise TypeError("Negate: a boolean tensor has no negative: astype('float32') makes it numbers")
+        return -a
+
+    def gradient(self, out_grad: Any, node: Any) -> Any:
+        return -out_grad
+
+
+# ------------------------------------------------------------------------------------------------------------ functions
+
+
+def broadcast_together(name: str, *values: Any) -> tuple:
+    """The values (tensors or arrays of one device), broadcast to their common shape by explicit nodes."""
+    values = tuple([as_value(name, v) for v in values])
+    shapes = [shape_of(v) for v in values]
+    check_devices(name, *values)
+    if all(shape == shapes[0] for shape in shapes):
+        return values
+    shape = broadcast_shape(name, *shapes)
+    return tuple([broadcast_to(v, shape) for v in values])
+
+
+def _binary(op: TensorOp, a: Any, b: Any) -> Any:
+    return op(*broadcast_together(type(op).__name__, a, b))
+
+
+_ADD, _MUL, _DIV, _POW = EWiseAdd(), EWiseMul(), EWiseDiv(), EWisePow()
+
+
+def add(a: Any, b: Any) -> Any:
+    """a + b elementwise.
+
+    Parameters
+    ----------
+    a, b : Tensor or array_like
+        Shapes that broadcast as in NumPy. Two dtypes promote as in NumPy; each operand gets its gradient in its own.
+
+    Returns
+    -------
+    Tensor
+        Of the common shape.
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not broadcast, or the operands live on different devices.
+    TypeError
+        If an operand holds no numbers.
+
+    Examples
+    --------
+    >>> import needle as ndl
+    >>> ndl.add(ndl.Tensor([[1.0], [2.0]]), ndl.Tensor([10.0, 20.0]))
+    needle.Tensor([[11. 21.]
+     [12. 22.]])
+    """
+    return _binary(_ADD, a, b)
+
+
+def multiply(a: Any, b: Any) -> Any:
+    """a · b elementwise. Shapes, dtypes and errors are those of `add`."""
+    return _binary(_MUL, a, b)
+
+
+def divide(a: Any, b: Any) -> Any:
+    """a / b elementwise; integers give floats. Shapes, dtypes and errors are those of `add`."""
+    return _binary(_DIV, a, b)
+
+
+def power(a: Any, b: Any) -> Any:
+    """a ** b elementwise; NaN where a is negative and b is no integer. Shapes, dtypes and errors are those of `add`.
+
+    Raises
+    ------
+    ValueError
+        Also if both are integers and an exponent is negative.
+
+    Examples
+    --------
+    >>> import needle as ndl
+    >>> ndl.power(ndl.Tensor([2.0, 3.0]), ndl.Tensor([3.0, 2.0]))
+    needle.Tensor([8. 9.])
+    """
+    return _binary(_POW, a, b)
+
+
+def add_scalar(a: Any, scalar: Any) -> Any:
+    """a + c for a number c.
+
+    Parameters
+    ----------
+    a : Tensor
+        Any shape; the result has this shape and, if it is floating, this dtype.
+    scalar : number
+        Of Python or NumPy, or an array with one element: it takes the tensor's dtype and never widens it.
+
+    Raises
+    ------
+    TypeError
+        If `scalar` is no real number.
+
+    Examples
+    --------
+    >>> import numpy as np, needle as ndl
+    >>> x = ndl.Tensor([1.0, 2.0], dtype="float32")
+    >>> ndl.add_scalar(x, np.float64(0.5)).dtype
+    dtype('float32')
+    """
+    return AddScalar(as_number("AddScalar", scalar))(as_value("AddScalar", a))
+
+
+def mul_scalar(a: Any, scalar: Any) -> Any:
+    """c · a for a number c, as `add_scalar` takes it."""
+    return MulScalar(as_number("MulScalar", scalar))(as_value("MulScalar", a))
+
+
+def divide_scalar(a: Any, scalar: Any) -> Any:
+    """a / c for a number c, as `add_scalar` takes it."""
+    return DivScalar(as_number("DivScalar", scalar))(as_value("DivScalar", a))
+
+
+def power_scalar(a: Any, scalar: Any) -> Any:
+    """a ** c for a number c, as `add_scalar` takes it.
+
+    Raises
+    ------
+    ValueError
+        If `a` holds integers and c is a negative integer.
+
+    Examples
+    --------
+    >>> import needle as ndl
+    >>> ndl.power_scalar(ndl.Tensor([1.0, 4.0]), 0.5)
+    needle.Tensor([1. 2.])
+    """
+    return PowerScalar(as_number("PowerScalar", scalar))(as_value("PowerScalar", a))
+
+
+def negate(a: Any) -> Any:
+    """−a elementwise, of the same shape and dtype. Booleans are a TypeError."""
+    return Negate()(as_value("Negate", a))
