@@ -35,6 +35,7 @@ def spread(x: np.ndarray, radius: np.ndarray, axis: int, edge: str) -> np.ndarra
     for cut in cuts(columns[0].shape):
         parts = [a[cut] for a in columns]
         if block is None or block.shape != parts[0].shape:
+            block = None  # before the next one takes its memory
             block = _Spread(parts[0].shape, y.dtype, edge, lowest, highest)
         block.run(*parts)
     return y
@@ -53,6 +54,7 @@ def gather(g: np.ndarray, radius: np.ndarray, axis: int, edge: str, radius_grad:
     for cut in cuts(columns[0].shape):
         parts = [a[cut] for a in columns]
         if block is None or block.shape != parts[0].shape:
+            block = None  # before the next one takes its memory
             block = _Gather(parts[0].shape, dtype, edge, radius_grad, lowest, highest)
         block.run(*parts)
     return value, slope
@@ -228,7 +230,9 @@ class _Gather(Block):
         np.copyto(first.reshape(self.shape), g)
         mean = None
         if self.centred:
-            mean = first.mean(axis=0)
+            np.copyto(second, first)
+            prefix_sums(second)  # np.mean would add in another order where a block has one column
+            mean = second[-1] / self.size
             np.subtract(first, mean, first)
         prefix_sums(first)
         np.copyto(second, first)
