@@ -10,19 +10,26 @@ A `Dataset` gives one sample per index, a `DataLoader` turns it into batches of 
 """
 
 from needle.data.basic import DataLoader, Dataset
+from needle.data.cifar10 import CIFAR10Dataset
 from needle.data.idx import read_idx
 from needle.data.mnist import MNISTDataset, read_mnist
 from needle.data.ndarray import NDArrayDataset
+from needle.data.text import Corpus, Dictionary, batchify, get_batch
 from needle.data.transforms import RandomCrop, RandomFlipHorizontal, Transform
 
 __all__ = [
+    "CIFAR10Dataset",
+    "Corpus",
     "DataLoader",
     "Dataset",
+    "Dictionary",
     "MNISTDataset",
     "NDArrayDataset",
     "RandomCrop",
     "RandomFlipHorizontal",
     "Transform",
+    "batchify",
+    "get_batch",
     "read_idx",
     "read_mnist",
 ]
