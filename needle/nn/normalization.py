@@ -132,16 +132,15 @@ class BatchNorm1d(_Normalization):
         self._check(x, self._layouts, 1)
         if not self.training:
             return self._evaluate(x)
-        y, mean, var = ops.batch_norm(x, self.weight, self.bias, self.eps, return_statistics=True)
-        self._follow(self.running_mean, mean)
-        self._follow(self.running_var, var)
-        return y
-
-    def _follow(self, running: Tensor, new: Tensor) -> None:
-        """Move a running statistic, on plain arrays: it carries no graph."""
-        old = running.realize_cached_data()
-        moved = (1 - self.momentum) * old + self.momentum * new.cached_data
-        running.data = Tensor.make_const(moved.astype(old.dtype, copy=False))
+        return ops.batch_norm(
+            x,
+            self.weight,
+            self.bias,
+            self.eps,
+            running_mean=self.running_mean,
+            running_var=self.running_var,
+            momentum=self.momentum,
+        )
 
     def _evaluate(self, x: Any) -> Any:
         """γ·(x − μ)/√(σ² + ε) + β as x·scale + shift, with the running statistics."""

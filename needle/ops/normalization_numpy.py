@@ -1,34 +1,40 @@
-"""Normalisation of the columns or the rows of a matrix in NumPy, with every pass in the cache.
+"""Normalisation of the columns or the rows of a matrix in NumPy, in as few passes as its functions allow.
 
-NumPy's own cost per row of a broadcast (about 40 ns) outweighs the arithmetic of short rows. So where a vector is
-spread over the rows of an (M, D) matrix, k rows are taken as one row of k·D elements and the vector is repeated k
-times; k divides M, so no rest is left. Sums are products with vectors of ones, which BLAS does several times faster
-than `numpy.sum`; they are taken block by block and the blocks' sums added up, so rounding errors hardly grow with M.
+Sums over rows and over columns are products with vectors of ones, which BLAS does several times faster than
+`numpy.sum`. Large matrices are gone through in blocks that stay in the cache from one pass to the next; the blocks'
+sums are added up in the end, so that rounding errors hardly grow with the number of rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import lru_cache
 
 import numpy as np
 
 from ..backend import Array
 
-_BLOCK = 1 << 14  # elements of a block: a few arrays of that size fit into the second-level cache
-_WIDE = 1 << 10  # elements of a row from which the cost per row does not matter
+_COLUMN_BLOCK, _ROW_BLOCK = 1 << 18, 1 << 16  # elements
+_LARGE = 1 << 16  # elements from which rows are joined
+_WIDE = 1 << 10  # elements of a joined row
 
 
-@lru_cache(maxsize=256)
-def _plan(rows: int, columns: int) -> tuple[int, int]:
-    """How many rows to take as one (k), and how many of these to take as a block."""
-    most = max(1, min(rows, _WIDE // max(columns, 1)))
-    k = next(k for k in range(most, 0, -1) if rows % k == 0)
-    return k, max(1, _BLOCK // max(k * columns, 1))
+@lru_cache(maxsize=64)
+def _joined(rows: int, columns: int) -> int:
+    """How many rows to take as one.
+
+    NumPy spends some 30 ns on each row of a broadcast, which outweighs the arithmetic of short rows. So k rows of a
+    large matrix are taken as one, and the vector to be broadcast is repeated k times; k divides their number.
+    """
+    if rows * columns < _LARGE:
+        return 1
+    return next(k for k in range(max(1, _WIDE // columns), 0, -1) if rows % k == 0)
 
 
-def _blocks(rows: int, step: int) -> Iterator[tuple[int, slice]]:
-    return ((i, slice(start, start + step)) for i, start in enumerate(range(0, rows, step)))
+@lru_cache(maxsize=64)
+def _full(size: int, value: float, dtype: str) -> Array:
+    vector = np.full(size, value, dtype=dtype)
+    vector.flags.writeable = False
+    return vector
 
 
 def _repeat(vector: Array, k: int) -> Array:
@@ -39,7 +45,16 @@ def _repeat(vector: Array, k: int) -> Array:
     return repeated.reshape(-1)
 
 
-def _fold(sums: Array, k: int) -> Array:
+def _blocks(size: int, *arrays: Array) -> list[tuple[Array, ...]]:
+    """The arrays of equal length, in pieces of about `size` elements."""
+    first = arrays[0]
+    if first.size <= size:
+        return [arrays]
+    step = max(1, size // first[0].size)
+    return [tuple([a[i : i + step] for a in arrays]) for i in range(0, len(first), step)]
+
+
+def _total(sums: list[Array], k: int = 1) -> Array:
     """The sums per column from those of the blocks, of k rows taken as one."""
     total = sums[0] if len(sums) == 1 else np.add.reduce(sums, axis=0)
     return total if k == 1 else np.add.reduce(total.reshape(k, -1), axis=0)
@@ -54,80 +69,78 @@ class Columns:
 
     @staticmethod
     def fits(x: Array) -> bool:
+        """Whether `x` is stored so."""
         return _fits(x) and _channels_last(x).flags.c_contiguous
 
     @staticmethod
     def forward(x: Array, weight: Array, bias: Array, eps: float) -> tuple[Array, Array, Array, Array]:
         """y, and mean, variance and 1/√(variance + eps) of the channels."""
-        last = _channels_last(x)
-        channels = last.shape[-1]
-        rows = last.size // channels
-        k, step = _plan(rows, channels)
-        wide = last.reshape(-1, k * channels)
-        blocks = list(_blocks(len(wide), step))
-        ones = np.ones(min(step, len(wide)), dtype=x.dtype)
-        sums = np.empty((len(blocks), k * channels), dtype=x.dtype)
-        for i, block in blocks:
-            part = wide[block]
-            np.matmul(ones[: len(part)], part, out=sums[i])
-        mean = _fold(sums, k)
-        mean = mean / rows
+        wide, rows, k, char = _as_matrix(x)
         y = np.empty_like(wide)
+        blocks = _blocks(_COLUMN_BLOCK, wide, y)
+        mean = _total([_full(len(part), 1 / rows, char) @ part for part, _ in blocks], k)
         repeated = _repeat(mean, k)
-        for i, block in blocks:
-            part = y[block]
-            np.subtract(wide[block], repeated, out=part)
-            np.einsum("ij,ij->j", part, part, out=sums[i])
-        variance = _fold(sums, k) / rows
-        r = 1 / np.sqrt(variance + eps)
+        squares = []
+        for part, centred in blocks:
+            np.subtract(part, repeated, out=centred)
+            squares.append(np.einsum("ij,ij->j", centred, centred))
+        variance = _total(squares, k)
+        variance /= rows
+        r = variance + eps
+        np.sqrt(r, out=r)
+        np.divide(1, r, out=r)
         scale, shift = _repeat(weight * r, k), _repeat(bias, k)
-        for _, block in blocks:
-            part = y[block]
+        for _, part in blocks:
             part *= scale
             part += shift
-        return _channels_second(y.reshape(last.shape)), mean, variance, r
+        return _as_before(y, x), mean, variance, r
 
     @staticmethod
     def backward(
         x: Array, weight: Array, out_grad: Array, mean: Array, r: Array, need_x: bool
     ) -> tuple[Array | None, Array, Array]:
         """The gradients of x (if needed), weight and bias."""
-        last = _channels_last(x)
-        channels = last.shape[-1]
-        rows = last.size // channels
-        k, step = _plan(rows, channels)
-        wide = last.reshape(-1, k * channels)
+        wide, rows, k, char = _as_matrix(x)
         g = np.ascontiguousarray(_channels_last(out_grad)).reshape(wide.shape)
-        blocks = list(_blocks(len(wide), step))
-        ones = np.ones(min(step, len(wide)), dtype=x.dtype)
-        sums, dots = (np.empty((len(blocks), k * channels), dtype=x.dtype) for _ in range(2))
         to_x = np.empty_like(wide)
+        blocks = _blocks(_COLUMN_BLOCK, wide, g, to_x)
         repeated = _repeat(mean, k)
-        for i, block in blocks:
-            part, gradient = to_x[block], g[block]
-            np.subtract(wide[block], repeated, out=part)
-            np.einsum("ij,ij->j", part, gradient, out=dots[i])
-            np.matmul(ones[: len(part)], gradient, out=sums[i])
-        to_bias, to_weight = _fold(sums, k), _fold(dots, k) * r
+        sums, dots = [], []
+        for part, gradient, centred in blocks:
+            np.subtract(part, repeated, out=centred)
+            dots.append(np.einsum("ij,ij->j", centred, gradient))
+            sums.append(_full(len(part), 1.0, char) @ gradient)
+        to_bias, to_weight = _total(sums, k), _total(dots, k)
+        to_weight *= r
         if not need_x:
             return None, to_weight, to_bias
         # γ·r·(ȳ − ⟨ȳ⟩ − x̂·⟨ȳ·x̂⟩), made of x − μ in place
-        slope, offset, scale = (_repeat(v, k) for v in (to_weight * r / -rows, to_bias / rows, weight * r))
-        for _, block in blocks:
-            part = to_x[block]
+        slope, offset, scale = _repeat(to_weight * (r / -rows), k), _repeat(to_bias / rows, k), _repeat(weight * r, k)
+        for _, gradient, part in blocks:
             part *= slope
-            part += g[block]
+            part += gradient
             part -= offset
             part *= scale
-        return _channels_second(to_x.reshape(last.shape)), to_weight, to_bias
+        return _as_before(to_x, x), to_weight, to_bias
 
 
 def _channels_last(x: Array) -> Array:
     return x if x.ndim == 2 else np.moveaxis(x, 1, -1)
 
 
-def _channels_second(x: Array) -> Array:
-    return x if x.ndim == 2 else np.moveaxis(x, -1, 1)
+def _as_matrix(x: Array) -> tuple[Array, int, int, str]:
+    """`x` as a matrix with the channels next to each other, its rows, how many are joined, and its dtype."""
+    last = _channels_last(x)
+    channels = last.shape[-1]
+    rows = last.size // channels
+    k = _joined(rows, channels)
+    return last.reshape(-1, k * channels), rows, k, x.dtype.char
+
+
+def _as_before(matrix: Array, x: Array) -> Array:
+    if x.ndim == 2:
+        return matrix.reshape(x.shape)
+    return np.moveaxis(matrix.reshape(x.shape[0], *x.shape[2:], x.shape[1]), -1, 1)
 
 
 class Rows:
@@ -135,6 +148,7 @@ class Rows:
 
     @staticmethod
     def fits(x: Array) -> bool:
+        """Whether `x` is an array for this."""
         return _fits(x)
 
     @staticmethod
@@ -142,23 +156,21 @@ class Rows:
         """y, and mean, variance and 1/√(variance + eps) of the rows."""
         size = x.shape[-1]
         rows = np.ascontiguousarray(x).reshape(-1, size)
-        k, step = _plan(len(rows), size)
         y = np.empty_like(rows)
-        wide = y.reshape(-1, k * size)
-        mean, variance, r = np.empty((3, len(rows)), dtype=x.dtype)
-        share = np.full(size, 1 / size, dtype=x.dtype)
-        scale, shift = _repeat(weight, k), _repeat(bias, k)
-        for i, block in _blocks(len(rows), step * k):
-            part = y[block]
-            np.matmul(rows[block], share, out=mean[block])
-            np.subtract(rows[block], mean[block, None], out=part)
-            np.einsum("ij,ij->i", part, part, out=variance[block])
-            variance[block] /= size
-            np.divide(1, np.sqrt(variance[block] + eps), out=r[block])
-            part *= r[block, None]
-            part = wide[i * step : (i + 1) * step]
-            part *= scale
-            part += shift
+        statistics = np.empty((3, len(rows), 1), dtype=x.dtype)
+        share = _full(size, 1 / size, x.dtype.char)
+        for part, out, mean, variance, r in _blocks(_ROW_BLOCK, rows, y, *statistics):
+            np.matmul(part, share, out=mean[:, 0])
+            np.subtract(part, mean, out=out)
+            np.einsum("ij,ij->i", out, out, out=variance[:, 0])
+            variance /= size
+            np.add(variance, eps, out=r)
+            np.sqrt(r, out=r)
+            np.divide(1, r, out=r)
+            out *= r
+            out *= weight
+            out += bias
+        mean, variance, r = statistics
         return y.reshape(x.shape), mean, variance, r
 
     @staticmethod
@@ -169,29 +181,25 @@ class Rows:
         size = x.shape[-1]
         rows = np.ascontiguousarray(x).reshape(-1, size)
         g = np.ascontiguousarray(out_grad).reshape(-1, size)
-        k, step = _plan(len(rows), size)
         to_x = np.empty_like(rows)
-        wide = g.reshape(-1, k * size)
-        blocks = list(_blocks(len(rows), step * k))
-        scratch = np.empty((min(step * k, len(rows)), size), dtype=x.dtype)
-        ones = np.ones(len(scratch), dtype=x.dtype)
-        sums, dots = (np.empty((len(blocks), size), dtype=x.dtype) for _ in range(2))
+        scratch = np.empty_like(rows[: max(1, _ROW_BLOCK // size)])
         share = weight / size
-        scale = _repeat(weight, k)
-        for i, block in blocks:
-            part, gradient, factor = to_x[block], g[block], r[block]
+        sums, dots = [], []
+        for part, gradient, out, m, factor in _blocks(_ROW_BLOCK, rows, g, to_x, mean, r):
             product = scratch[: len(part)]
-            np.subtract(rows[block], mean[block, None], out=part)
-            np.multiply(part, gradient, out=product)
-            np.matmul(factor, product, out=dots[i])
-            np.matmul(ones[: len(part)], gradient, out=sums[i])
+            np.subtract(part, m, out=out)
+            np.multiply(out, gradient, out=product)
+            dots.append(factor[:, 0] @ product)
+            sums.append(_full(len(part), 1.0, x.dtype.char) @ gradient)
             if not need_x:
                 continue
             # r·(k − ⟨k⟩ − x̂·⟨k·x̂⟩) with k = γ·ȳ, made of x − μ in place
-            part *= (product @ share * (factor * -factor))[:, None]
-            np.multiply(wide[i * step : (i + 1) * step], scale, out=product.reshape(-1, k * size))
-            part += product
-            part -= (gradient @ share)[:, None]
-            part *= factor[:, None]
-        to_weight, to_bias = _fold(dots, 1), _fold(sums, 1)
-        return to_x.reshape(x.shape) if need_x else None, to_weight, to_bias
+            slope = (product @ share)[:, None]
+            slope *= factor
+            slope *= factor
+            np.multiply(gradient, weight, out=product)
+            out *= slope
+            np.subtract(product, out, out=out)
+            out -= (gradient @ share)[:, None]
+            out *= factor
+        return to_x.reshape(x.shape) if need_x else None, _total(dots), _total(sums)
