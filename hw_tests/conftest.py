@@ -17,7 +17,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--device",
         default="cpu",
         choices=("cpu", "emulated", "cuda"),
-        help="where tensors are made when a test names no device; 'emulated' stands in for a GPU (needs cupy, no driver)",
+        help="where tensors are made when a test names no device; 'emulated' stands in for a GPU (cupy, no driver)",
     )
 
 

@@ -210,7 +210,7 @@ def all_devices() -> list[Device]:
     return [cpu(), cuda()]
 
 
-# -------------------------------------------------------------------------------------------------- arrays of any device
+# ------------------------------------------------------------------------------------------------- arrays of any device
 
 
 class _ArrayType(NamedTuple):
@@ -291,7 +291,7 @@ def device_of(array: Array) -> Device:
 
 
 def device_for(data: Any) -> Device:
-    """Where a tensor of `data` is made if no device is named: an array on a GPU stays there, else the default device."""
+    """Where a tensor of `data` is made if no device is named: a GPU's array stays there, else the default device."""
     found = _array_type(data)
     return _default if found is None or found.xp is np else found.device_of(data)
 

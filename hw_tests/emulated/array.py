@@ -22,9 +22,9 @@ class ndarray:
     __array_priority__ = 100
 
     def __init__(self, values: np.ndarray, device: Any, base: ndarray | None = None):
+        self._owned = 0
         if values.dtype.kind not in "biufc" or values.dtype.itemsize > 16 or values.dtype == np.longdouble:
             raise ValueError(f"Unsupported dtype {values.dtype}")
-        self._owned = 0
         if base is None:
             memory.pool.take(values.nbytes)
             self._owned = values.nbytes
@@ -282,7 +282,7 @@ for _name, _function in {"neg": np.negative, "pos": np.positive, "abs": np.abs, 
     setattr(ndarray, f"__{_name}__", _unary(_name, _function))
 for _name, _function in {"bool": bool, "int": int, "float": float, "complex": complex}.items():
     setattr(ndarray, f"__{_name}__", _waits(_name, _function))
-setattr(ndarray, "__index__", _waits("index", operator.index))
+ndarray.__index__ = _waits("index", operator.index)
 
 #: Methods that only look at the array in another way; if memory does not allow it, they copy in one launch.
 VIEWS = ("reshape", "ravel", "transpose", "swapaxes", "squeeze", "diagonal", "view")
