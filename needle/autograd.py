@@ -253,7 +253,8 @@ class Value:
         if LAZY_MODE:
             value.cached_data = None
         else:
-            data = op.compute(*arrays)
+            on_cpu = not arrays or type(arrays[0]) is _ndarray
+            data = op.compute(*arrays) if on_cpu else backend.compute(op.compute, arrays)
             value.cached_data = data if type(data) is _ndarray else _as_arrays(data, arrays)
         if requires_grad or LAZY_MODE:
             value.op = op
@@ -309,7 +310,7 @@ class Value:
             for node in _post_order([self]):
                 if node.cached_data is None:
                     arrays = [i.cached_data for i in node._inputs]
-                    node.cached_data = _as_arrays(node.op.compute(*arrays), arrays)
+                    node.cached_data = _as_arrays(backend.compute(node.op.compute, arrays), arrays)
                     if not node.requires_grad:
                         node.op = None
                         node._inputs = ()
@@ -513,7 +514,9 @@ class Tensor(Value):
         -----
         A second backward replaces ``.grad``; it does not add to it.
         """
-        leaves = _propagate([self], [out_grad], create_graph, create_graph if retain_graph is None else retain_graph)
+        retain_graph = create_graph if retain_graph is None else retain_graph
+        with backend.scope(self.cached_data):
+            leaves = _propagate([self], [out_grad], create_graph, retain_graph)
         fresh: set[Tensor] = set()
         for leaf, cotangent in leaves.items():
             tensor = leaf.ref()
@@ -693,6 +696,8 @@ def _propagate(
         cotangent = cotangents.pop(node, None)
         if cotangent is None:
             continue
+        if type(node.cached_data) is not _ndarray:
+            backend.make_current(node.cached_data)
         if type(node.cached_data) is tuple:
             cotangent = _whole(cotangent, node.cached_data, create_graph)
         elif create_graph:
@@ -762,6 +767,7 @@ def _conform(grad: Any, edge: Any, op: Op) -> Any:
         here, there = backend.device_of(value), backend.device_of(array)
         if here != there:
             raise ValueError(f"{op}.gradient gave an array on {here} for an input on {there}")
+        backend.make_current(array)  # it may be added to what has arrived already
     return grad if value.dtype == array.dtype else grad.astype(array.dtype)
 
 
@@ -827,6 +833,8 @@ def _as_gradient(cotangent: Any) -> Any:
         return tuple([_as_gradient(item) for item in cotangent])
     if isinstance(cotangent, np.generic) or (type(cotangent) is _ndarray and not cotangent.flags.writeable):
         cotangent = np.array(cotangent)
+    elif type(cotangent) is not _ndarray and 0 in cotangent.strides:  # on a GPU such a view can be written into
+        cotangent = cotangent.copy()
     return Tensor._from_array(cotangent, False)
 
 
@@ -883,7 +891,8 @@ def grad(
         raise ValueError(f"grad: {len(out_grads)} out_grads for {len(outputs)} outputs")
     if retain_graph is None:
         retain_graph = create_graph
-    found = _propagate(outputs, out_grads, create_graph, retain_graph, targets=wanted)
+    with backend.scope([output.cached_data for output in outputs if isinstance(output, Value)]):
+        found = _propagate(outputs, out_grads, create_graph, retain_graph, targets=wanted)
     for edge in [e for e in found if isinstance(e, Leaf)]:
         tensor, cotangent = edge.ref(), found.pop(edge)
         if tensor is not None:

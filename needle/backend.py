@@ -304,6 +304,67 @@ def to_numpy(array: Any) -> np.ndarray:
     return np.asarray(array) if found is None else found.to_numpy(array)
 
 
+class OutOfMemory(MemoryError):
+    """A GPU's memory does not suffice; the text says what was asked for, what is free, and who holds the most."""
+
+
+class _Scope:
+    """A context in which a GPU is the current one, and in which running out of its memory is explained."""
+
+    def __init__(self, device: Device):
+        self._device = device
+        self._current = device.current()
+
+    def __enter__(self) -> None:
+        self._current.__enter__()
+
+    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
+        self._current.__exit__(kind, error, traceback)
+        if isinstance(error, MemoryError) and not isinstance(error, OutOfMemory):
+            from .out_of_memory import explanation  # not at the top: it knows tensors
+
+            raise OutOfMemory(explanation(error, self._device)) from error
+
+
+_no_scope = contextlib.nullcontext()
+
+
+def scope(array: Any) -> contextlib.AbstractContextManager:
+    """A context for computing with `array` (or a tuple of them): new arrays are made where it lives.
+
+    Raises
+    ------
+    OutOfMemory
+        On leaving it, if a GPU's memory did not suffice.
+    """
+    array = _first((array,))
+    return _no_scope if array is None or array_module(array) is np else _Scope(device_of(array))
+
+
+def compute(function: Callable, arrays: Sequence[Any]) -> Any:
+    """``function(*arrays)`` in the `scope` of the arrays."""
+    with scope(arrays):
+        return function(*arrays)
+
+
+def make_current(array: Any) -> None:
+    """Make the device of `array` (an array, or a tuple of them) the current one until another is."""
+    array = _first((array,))
+    if type(array) is not np.ndarray and array is not None:
+        device = device_of(array)
+        if device != _CPU:
+            device.xp.cuda.Device(device.index).use()
+
+
+def _first(arrays: Any) -> Array | None:
+    """The first array among arrays and tuples of them."""
+    for value in arrays:
+        found = _first(value) if isinstance(value, (tuple, list)) else value if is_array(value) else None
+        if found is not None:
+            return found
+    return None
+
+
 def weak(scalar: Any, array: Array) -> Any:
     """`scalar` in the form that never widens a float `array`: NumPy 1.26 would promote a 0-d float32 to float64."""
     if _NEP50 or array.ndim or array.dtype.kind != "f":

@@ -80,6 +80,10 @@ class Device:
         record("sync", "synchronize")
 
     @property
+    def attributes(self) -> dict[str, int]:
+        return {"MaxSharedMemoryPerBlockOptin": 232448}
+
+    @property
     def mem_info(self) -> tuple[int, int]:
         total = pool.limit or 2**34
         return total - pool.used, total

@@ -11,6 +11,7 @@ from . import memory
 from .array import VIEWS, launch, ndarray, new, operand
 from .counts import record
 from .indexing import accumulate, wrap_index
+from .raw import RawModule
 from .signatures import check_call, find, real
 
 #: Functions that need no kernel: they look at types, or at an array in another way.
@@ -153,6 +154,7 @@ class RandomState:
 
 _OWN: dict[str, Any] = {
     "ndarray": ndarray,
+    "RawModule": RawModule,
     "array": _array,
     "asarray": _asarray,
     "asnumpy": _asnumpy,
