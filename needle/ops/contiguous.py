@@ -15,7 +15,7 @@ class Contiguous(TensorOp):
     reads = ()
 
     def compute(self, a: Array) -> Array:
-        return array_module(a).ascontiguousarray(a)
+        return array_module(a).asarray(a, order="C")  # ascontiguousarray would give a 0-d array an axis
 
     def gradient(self, out_grad: Any, node: Any) -> Any:
         return out_grad

@@ -24,7 +24,7 @@ class Linear(TensorOp):
         if x.ndim == 2:
             y = x @ weight
         else:  # one product of matrices instead of one for each entry of the leading axes
-            y = (x.reshape(-1, x.shape[-1]) @ weight).reshape(x.shape[:-1] + weight.shape[-1:])
+            y = (_as_matrix(x) @ weight).reshape(x.shape[:-1] + weight.shape[-1:])
         bias = bias.reshape(-1)
         if bias.dtype != y.dtype:
             return y + bias
