@@ -1,0 +1,34 @@
+"""Where did my memory go? Which tensors are alive, who holds them, and what a gradient costs.
+
+Nothing here costs anything until it is used; ``import needle`` does not import it.
+"""
+
+from .census import Census, live_tensors
+from .cost import GraphSummary, NodeCost, graph_summary, node_cost, recorded_nodes
+from .creation import Origin, origin, track
+from .growth import GrowthError, no_growth
+from .holders import why_alive
+from .holdings import Holding, held_by
+from .naming import Chain
+from .peaks import Peak, peak
+
+__all__ = [
+    "Census",
+    "Chain",
+    "GraphSummary",
+    "GrowthError",
+    "Holding",
+    "NodeCost",
+    "Origin",
+    "Peak",
+    "graph_summary",
+    "held_by",
+    "live_tensors",
+    "no_growth",
+    "node_cost",
+    "origin",
+    "peak",
+    "recorded_nodes",
+    "track",
+    "why_alive",
+]
