@@ -148,6 +148,7 @@ def test_residual_refuses_to_broadcast():
 # -- Dropout
 
 
+@pytest.mark.cpu_only("a GPU draws by a generator of its own")
 def test_dropout_draws_its_mask_as_randb_and_scales_what_it_keeps():
     x = normal(50, 20)
     np.random.seed(9)

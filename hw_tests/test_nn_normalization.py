@@ -60,6 +60,7 @@ def test_layer_normalisation_is_that_of_torch(shape, dtype):
     assert_agree(mine, other, [normal(*shape, dtype=dtype)], by_name(randomised(mine), other))
 
 
+@pytest.mark.cpu_only("NumPy's layouts in memory")
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("shape", [(6, 5), (4, 3, 2, 5)])
 @pytest.mark.parametrize("name", ["batch_norm", "layer_norm"])
@@ -173,6 +174,7 @@ def test_an_op_that_was_computed_on_something_else_since_still_gives_the_right_g
     np.testing.assert_array_equal(x.grad.numpy(), expected)
 
 
+@pytest.mark.cpu_only("NumPy's blocks")
 @pytest.mark.parametrize("name", ["batch_norm", "layer_norm"])
 def test_blocks_and_joined_rows_change_nothing_but_the_rounding(name, monkeypatch):
     inputs, cotangent = [ndl.Tensor(v) for v in (normal(60, 10), normal(10), normal(10))], ndl.Tensor(normal(60, 10))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd import Tensor, TensorOp, is_grad_enabled
-from ..backend import Array, array_module, is_array, weak
+from ..backend import Array, array_module, device_of, is_array, weak
 from .common import check_devices, shape_of
 from .indexing import getitem
 from .logarithmic import softmax
@@ -155,7 +155,8 @@ def cross_entropy(logits: Any, labels: Any) -> Any:
     >>> round(ndl.cross_entropy(logits, ndl.Tensor([0, 1])).item(), 6)  # ln 2
     0.693147
     """
-    logits, labels = _checked_logits(logits), _checked_labels(labels)
+    logits = _checked_logits(logits)
+    labels = _checked_labels(labels, logits)
     shape, given = shape_of(logits), shape_of(labels)
     if given != shape[:-1]:
         hint = ""
@@ -193,8 +194,8 @@ def _checked_logits(logits: Any) -> Any:
     return logits
 
 
-def _checked_labels(labels: Any) -> Any:
-    """The labels as an array's constant: they have no gradient, whatever the tensor says."""
+def _checked_labels(labels: Any, logits: Any) -> Any:
+    """The labels without a gradient, whatever the tensor says; an array of the host goes to where the logits are."""
     if isinstance(labels, (list, tuple)):
         labels = np.asarray(labels)
     if not isinstance(labels, Tensor) and not is_array(labels):
@@ -203,4 +204,7 @@ def _checked_labels(labels: Any) -> Any:
         raise TypeError(
             f"CrossEntropy: labels are integers, got {labels.dtype}: y.astype('int64') makes integers of class numbers"
         )
-    return labels.detach() if isinstance(labels, Tensor) else labels
+    if isinstance(labels, Tensor):
+        return labels.detach()
+    like = logits.realize_cached_data() if isinstance(logits, Tensor) else logits
+    return labels if type(labels) is type(like) else device_of(like).array(labels)
