@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .. import init, ops
+from .. import init, kernels, ops
 from ..autograd import Tensor
 from ..backend import Device, array_module
+from ..ops.dropout import Dropout as DropoutOp
 from .module import Module, Parameter
 
 
@@ -217,7 +218,7 @@ class Residual(Module):
 class Dropout(Module):
     """In training, zeros with probability p and the rest divided by 1 − p, so that the mean stays; else the input.
 
-    The mask is drawn as ``init.randb(*x.shape, p=1 - p)``.
+    The mask is drawn as ``init.randb(*x.shape, p=1 - p)``; on a GPU, by the GPU (see `needle.random`).
 
     Parameters
     ----------
@@ -257,6 +258,8 @@ class Dropout(Module):
             return x
         if x.dtype.kind != "f":
             raise TypeError(f"Dropout: a floating input is needed, got {x.dtype}: x.astype('float32')")
+        if kernels.fit(x.realize_cached_data()):
+            return DropoutOp(1 - self.p)(x)
         kept = init.randb(*x.shape, p=1 - self.p, device=x.device).cached_data
         mask = array_module(kept).multiply(kept, 1 / (1 - self.p), dtype=x.dtype)
         return x * Tensor.make_const(mask)

@@ -16,7 +16,9 @@ from .reduction import spread, summation
 def _finite_max(a: Array, axes: Any) -> Array:
     """The maximum, or 0 where it is infinite (so that −∞ − max stays −∞)."""
     xp = array_module(a)
-    top = a.max(axis=axes, keepdims=True, initial=-xp.inf)
+    if not a.size:  # the maximum of nothing is −∞
+        return a.sum(axis=axes, keepdims=True)
+    top = a.max(axis=axes, keepdims=True)
     return xp.where(xp.isfinite(top), top, a.dtype.type(0))
 
 

@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from .. import kernels
 from ..autograd import Tensor, TensorOp, is_grad_enabled
 from ..backend import Array, array_module, device_of, is_array, weak
+from ..kernels import cross_entropy as gpu
 from .common import check_devices, shape_of
 from .indexing import getitem
 from .logarithmic import softmax
@@ -33,6 +35,10 @@ class CrossEntropy(TensorOp):
         self._kept: tuple | None = None
 
     def compute(self, x: Array, labels: Array) -> Array:
+        if kernels.fit(x):
+            loss, log_sums = gpu.forward(x, labels)
+            self._kept = (weakref.ref(x), log_sums) if self._keep else None
+            return loss
         xp = array_module(x)
         exponentials, totals, tops = _exponentials(x, self._keep)
         index = _flat_index(x, labels)
@@ -61,6 +67,9 @@ class CrossEntropyGrad(TensorOp):
 
     def compute(self, x: Array, labels: Array, out_grad: Array) -> Array:
         kept, self._kept = self._kept, None
+        if kernels.fit(x, out_grad):
+            log_sums = kept[1] if kept is not None and kept[0]() is x else gpu.forward(x, labels)[1]
+            return gpu.backward(x, labels, log_sums, out_grad)
         if kept is not None and kept[0]() is x:
             _, g, totals, index = kept
         else:

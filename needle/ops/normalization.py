@@ -35,8 +35,10 @@ from typing import Any
 
 import numpy as np
 
+from .. import kernels
 from ..autograd import Tensor, TensorOp, TensorTupleOp, sum_node_list
 from ..backend import Array, Shape, array_module
+from ..kernels import normalization as gpu
 from . import normalization_numpy
 from .common import as_value, check_devices, shape_of
 from .elementwise import astype
@@ -49,6 +51,7 @@ class _Normalization(TensorOp):
 
     reads = ("inputs",)
     kernels: Any  # how NumPy computes it fast
+    channels: bool  # whether a mean is a channel's, not a row's
 
     def __init__(self, eps: float):
         self.eps = eps
@@ -82,6 +85,8 @@ class _Normalization(TensorOp):
     # -- for any array module and layout
 
     def _forward(self, x: Array, weight: Array, bias: Array, eps: float) -> tuple[Array, Array, Array, Array]:
+        if kernels.fit(x, weight, bias) and x.size:
+            return gpu.forward(x, weight, bias, eps, self.channels)
         xp, axes, shape = array_module(x), self.axes(x.ndim), self.parameter_shape(x.shape)
         mean = x.mean(axis=axes, keepdims=True)
         y = x - mean
@@ -93,6 +98,8 @@ class _Normalization(TensorOp):
         return y, mean, variance, r
 
     def _backward(self, x: Array, weight: Array, out_grad: Array, mean: Array, r: Array, need_x: bool) -> tuple:
+        if kernels.fit(x, weight, out_grad) and x.size:
+            return gpu.backward(x, weight, out_grad, mean, r, self.channels)
         axes, shape = self.axes(x.ndim), self.parameter_shape(x.shape)
         shared = tuple([i for i in range(x.ndim) if shape[i] == 1 and x.shape[i] != 1])
         normal = x - mean
@@ -113,6 +120,7 @@ class BatchNorm(_Normalization):
     """Normalisation of each channel (axis 1) over all other axes; see the module for the derivation"""
 
     kernels = normalization_numpy.Columns
+    channels = True
 
     @staticmethod
     def axes(ndim: int) -> tuple[int, ...]:
@@ -127,6 +135,7 @@ class LayerNorm(_Normalization):
     """Normalisation over the last axis; see the module for the derivation"""
 
     kernels = normalization_numpy.Rows
+    channels = False
 
     @staticmethod
     def axes(ndim: int) -> tuple[int, ...]:

@@ -102,7 +102,11 @@ class Adam(BlockwiseOptimizer):
                 f"give at least {float(np.finfo(dtype).smallest_subnormal):.1g}"
             )
 
-    def _rule(self) -> Rule:
+    def _kernel(self) -> tuple[str, tuple]:
+        return "adam", self._constants()
+
+    def _constants(self) -> tuple[float, ...]:
+        """β₁, β₂, rate, eps, penalty and keep of step number `t`."""
         # Kept are the sums M = m / (1 − β₁) and V = v / (1 − β₂): M ← β₁ M + g and V ← β₂ V + g² need no pass that
         # scales g. With c = √((1 − β₂) / (1 − β₂ᵗ)) we have √v̂ = c √V, so
         # lr · m̂ / (√v̂ + eps) = [lr (1 − β₁) / ((1 − β₁ᵗ) c)] · M / (√V + eps / c), and both constants are scalars.
@@ -111,6 +115,10 @@ class Adam(BlockwiseOptimizer):
         rate = float(self.lr) * (1 - beta1) / ((1 - beta1**self.t) * c)
         eps = float(self.eps) / c
         penalty, keep = (0.0, 1 - float(self.lr) * decay) if self._decoupled else (decay, 1.0)
+        return beta1, beta2, rate, eps, penalty, keep
+
+    def _rule(self) -> Rule:
+        beta1, beta2, rate, eps, penalty, keep = self._constants()
 
         def rule(xp: Any, p: Array, g: Array, state: list, out: Array, scratch: Array) -> None:
             total, total_of_squares = state

@@ -16,6 +16,7 @@ import numpy as np
 from .. import backend
 from ..autograd import Tensor
 from ..backend import Array
+from ..kernels.multi_tensor import MultiTensor, fused
 from .optimizer import Optimizer, check_number
 from .reuse import reusable_array
 
@@ -30,11 +31,12 @@ Rule = Callable[[Any, Array, Array, list, Array, Array], None]
 class _Chunk:
     """Parameters whose state lies in the same arrays: one large parameter, or a pack of small ones."""
 
-    __slots__ = ("bounds", "members", "state", "xp")
+    __slots__ = ("bounds", "fused", "members", "state", "xp")
 
     def __init__(self, members: list[int], arrays: list[Array], names: tuple[str, ...]):
         self.members = members
         self.xp = backend.array_module(arrays[0])
+        self.fused = fused(arrays[0])  # whether a GPU kernel steps them
         self.bounds = [0]
         for array in arrays:
             self.bounds.append(self.bounds[-1] + array.size)
@@ -65,6 +67,7 @@ class BlockwiseOptimizer(Optimizer):
         self._chunks: list[_Chunk] = []
         self._places: list = []
         self._scratch: dict[Any, list[Array]] = {}
+        self._launches: dict[Any, MultiTensor] = {}
 
     def _state_names(self) -> tuple[str, ...]:
         """The names of the state arrays that the rule keeps for each parameter."""
@@ -80,6 +83,10 @@ class BlockwiseOptimizer(Optimizer):
             raise TypeError(
                 f"{type(self).__name__}: parameter {position} has dtype {dtype}: floating-point ones can be updated"
             )
+
+    def _kernel(self) -> tuple[str, tuple]:
+        """The GPU kernel that does the same for all parameters in one launch, and its numbers for step `t`."""
+        raise NotImplementedError
 
     # -- one step
 
@@ -97,7 +104,10 @@ class BlockwiseOptimizer(Optimizer):
         self._make_chunks()
         self.t += 1
         rule = self._rule()
+        self._launch([chunk for chunk in self._chunks if chunk.fused], gradients)
         for chunk in self._chunks:
+            if chunk.fused:
+                continue
             present = [gradients[i] is not None for i in chunk.members]
             if len(present) > 1 and all(present):
                 self._update_pack(chunk, gradients, rule)
@@ -126,6 +136,30 @@ class BlockwiseOptimizer(Optimizer):
                 )
             gradients.append(gradient)
         return gradients
+
+    def _launch(self, chunks: list[_Chunk], gradients: list) -> None:
+        """Update the parameters of chunks on GPUs, those of one GPU and dtype in one launch."""
+        rows: dict[Any, list] = {}
+        fresh = []
+        for chunk in chunks:
+            for which, i in enumerate(chunk.members):
+                if gradients[i] is None:
+                    continue
+                p = self.params[i]
+                out = reusable_array(p)
+                old = p.cached_data
+                with backend.scope(old):
+                    new = chunk.xp.empty(old.shape, old.dtype) if out is None else out
+                states = [*chunk.state_of(which).values(), None, None][:2]
+                rows.setdefault(_place(old), []).append((old, gradients[i], new, *states))
+                if out is None:
+                    fresh.append((p, new))
+        kernel, numbers = self._kernel() if rows else ("", ())
+        for place, given in rows.items():
+            with backend.scope(given[0][0]):
+                self._launches.setdefault(place, MultiTensor()).step(kernel, given, numbers)
+        for p, new in fresh:
+            _rebind(p, new)
 
     def _update_alone(self, chunk: _Chunk, which: int, gradient: Array, rule: Rule) -> None:
         p = self.params[chunk.members[which]]
@@ -195,6 +229,8 @@ class BlockwiseOptimizer(Optimizer):
                     if name in before.get(position, {}):
                         array[...] = backend.device_of(array).array(before[position][name], dtype=array.dtype)
             chunks.append(chunk)
+            if chunk.fused:
+                continue
             place, size = places[members[0]], chunk.bounds[-1]
             block = min(size, BLOCK) if chunk.xp is np else size
             packed = size if len(members) > 1 else 0

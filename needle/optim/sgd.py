@@ -83,10 +83,17 @@ class SGD(BlockwiseOptimizer):
     def _state_names(self) -> tuple[str, ...]:
         return ("g_sum",) if self.momentum else ()
 
-    def _rule(self) -> Rule:
+    def _kernel(self) -> tuple[str, tuple]:
+        return "sgd", (*self._constants(), int(self.nesterov))
+
+    def _constants(self) -> tuple[float, float, float]:
+        """β, the rate of U, and the decay."""
         # Kept is U = u / (1 − β), so that U ← β U + g needs no pass that scales g.
-        beta, decay, nesterov = float(self.momentum), float(self.weight_decay), self.nesterov
-        rate = float(self.lr) * (1 - beta)
+        beta = float(self.momentum)
+        return beta, float(self.lr) * (1 - beta), float(self.weight_decay)
+
+    def _rule(self) -> Rule:
+        (beta, rate, decay), nesterov = self._constants(), self.nesterov
 
         def rule(xp: Any, p: Array, g: Array, state: list, out: Array, scratch: Array) -> None:
             if decay:
