@@ -16,6 +16,12 @@ def run(x, radius, g, create_graph=False, **how):
     return y.numpy(), x.grad.numpy(), radius.grad.numpy()
 
 
+def assert_same(ours, reference):
+    """To the last bit on the CPU; scattering on a GPU adds in no fixed order."""
+    tolerance = 8 * np.finfo(ours.dtype).eps * np.abs(reference).max(initial=0)
+    np.testing.assert_allclose(ours, reference, rtol=0, atol=0 if ndl.default_device() == ndl.cpu() else tolerance)
+
+
 # ---------------------------------------------------------------------------------------------------- values by hand
 
 POWERS = [1, 2, 4, 8, 16]
@@ -159,7 +165,7 @@ def test_no_radius_is_too_extreme_and_other_columns_do_not_notice(m, edge, dtype
     after = run(x, radius, g, edge=edge)
     for a, b in zip(before, after):
         assert np.isfinite(b).all()
-        np.testing.assert_array_equal(np.delete(a, 1, axis=1), np.delete(b, 1, axis=1))
+        assert_same(np.delete(a, 1, axis=1), np.delete(b, 1, axis=1))
 
 
 def test_a_huge_radius_spreads_a_value_evenly_and_thinly():
@@ -192,7 +198,7 @@ def test_infinity_below_radius_1_stays_where_it_is():
 def test_another_axis_is_the_same_on_the_transpose(axis):
     x, radius, g = np.random.randn(8, 13), np.random.uniform(0, 9, (8, 13)), np.random.randn(8, 13)
     for ours, reference in zip(run(x, radius, g, axis=axis), run(x.T, radius.T, g.T)):
-        np.testing.assert_array_equal(ours, reference.T)
+        assert_same(ours, reference.T)
 
 
 def test_batch_axes_before_and_behind_are_blurred_apart():
@@ -201,16 +207,16 @@ def test_batch_axes_before_and_behind_are_blurred_apart():
     ours = run(x, radius, g, axis=2)
     for i in np.ndindex(3, 2):
         for whole, part in zip(ours, run(x[i], radius[i], g[i])):
-            np.testing.assert_array_equal(whole[i], part)
+            assert_same(whole[i], part)
 
 
 def test_views_that_are_not_contiguous_are_read_as_they_are():
     x, radius, g = (np.random.uniform(1, 9, (18, 20))[::-2, 3::4] for _ in range(3))
     for ours, reference in zip(run(x, radius, g), run(x.copy(), radius.copy(), g.copy())):
-        np.testing.assert_array_equal(ours, reference)
+        assert_same(ours, reference)
     view = np.random.randn(5, 9, 4).transpose(2, 1, 0)
     assert not view.flags.c_contiguous
-    np.testing.assert_array_equal(adaptive_blur(view, 2.5, axis=1), adaptive_blur(view.copy(), 2.5, axis=1))
+    assert_same(adaptive_blur(view, 2.5, axis=1), adaptive_blur(view.copy(), 2.5, axis=1))
 
 
 def test_two_forwards_before_either_backward_do_not_disturb_each_other():
@@ -221,7 +227,7 @@ def test_two_forwards_before_either_backward_do_not_disturb_each_other():
     for (x, radius), y, (_, _, g), reference in zip(tensors, results, (first, second), expected):
         y.backward(ndl.Tensor(g), create_graph=False)
         for ours, alone in zip((y, x.grad, radius.grad), reference):
-            np.testing.assert_array_equal(ours.numpy(), alone)
+            assert_same(ours.numpy(), alone)
 
 
 def test_x_and_radius_broadcast_and_get_gradients_of_their_own_shapes():
@@ -229,7 +235,7 @@ def test_x_and_radius_broadcast_and_get_gradients_of_their_own_shapes():
     y, dx, dm = run(x, radius, g, axis=1)
     full = [np.broadcast_to(a, g.shape) for a in (x, radius)]
     reference, to_x, to_radius = run(*full, g, axis=1)
-    np.testing.assert_array_equal(y, reference)
+    assert_same(y, reference)
     np.testing.assert_allclose(dx, to_x.sum(axis=(0, 2))[:, None], rtol=1e-13, atol=1e-13)
     np.testing.assert_allclose(dm, to_radius.sum(axis=1, keepdims=True), rtol=1e-13, atol=1e-13)
 
@@ -288,7 +294,7 @@ def test_what_cannot_be_blurred_is_an_error_that_says_why(arguments, error, text
 
 
 def test_values_and_radii_on_two_devices_are_an_error_that_names_both():
-    emulated = pytest.importorskip("emulated", reason="the emulated device needs the cupy package")
+    emulated = pytest.importorskip("emulated", exc_type=ImportError, reason="the emulated device needs cupy")
     elsewhere = ndl.Tensor([1.0], device=emulated.device() if ndl.default_device() == ndl.cpu() else ndl.cpu())
     with pytest.raises(ValueError, match=r"AdaptiveBlur: operands on .* and .*: move one"):
         adaptive_blur(ndl.Tensor([1.0]), elsewhere)

@@ -51,7 +51,7 @@ class AdaptiveBlur(Module):
     Examples
     --------
     >>> import needle as ndl
-    >>> layer = AdaptiveBlur(5, radius=2.0)
+    >>> layer = ndl.nn.AdaptiveBlur(5, radius=2.0)
     >>> layer(ndl.Tensor([0.0, 0.0, 4.0, 0.0, 0.0]))
     needle.Tensor([0. 1. 2. 1. 0.])
     """

@@ -6,7 +6,7 @@ Four ops, closed under differentiation, so that gradients exist to every order. 
 op                    value                 gradient
 ===================== ===================== =============================================================
 AdaptiveBlur          W(m)·x                Wᵀḡ to x and x ⊙ Dᵀḡ to m: one AdaptiveBlurAdjoint
-AdaptiveBlurAdjoint   (Wᵀ·g, Dᵀ·g)          Wc + De to g and Dᵀg ⊙ (c − ρe) to m, for cotangents (c, e)
+AdaptiveBlurAdjoint   (Wᵀ·u, Dᵀ·u)          Wḡ + Dḡ′ to u and Dᵀu ⊙ (ḡ − ρḡ′) to m, for cotangents (ḡ, ḡ′)
 AdaptiveBlurTangent   W·u + D·v             Wᵀḡ to u, Dᵀḡ to v and Dᵀḡ ⊙ (u − ρv) to m
 BlurCurvature         ρ(m), ∂D/∂m = −ρ·D    −ρ²/2 · ḡ
 ===================== ===================== =============================================================
@@ -23,6 +23,7 @@ import numpy as np
 from .. import backend
 from ..autograd import Tensor, TensorOp, TensorTupleOp
 from ..backend import Array
+from ..kernels import blur as gpu
 from . import blur_numpy, blur_scan
 from .common import as_scalar, as_value, broadcast_shape, check_devices, normalize_axis, shape_of
 from .shape import broadcast_to
@@ -60,6 +61,8 @@ class AdaptiveBlur(_Blur, TensorOp):
         axis, edge, radius_grad = self._along(x)
         if type(x) is np.ndarray:
             return blur_numpy.spread(x, radius, axis, edge)
+        if gpu.fits(x, radius, axis):
+            return gpu.spread(x, radius, axis, edge)
         return blur_scan.spread(x, None, radius, axis, edge, radius_grad)
 
     def gradient(self, out_grad: Any, node: Any) -> Any:
@@ -70,20 +73,23 @@ class AdaptiveBlur(_Blur, TensorOp):
 
 
 class AdaptiveBlurAdjoint(_Blur, TensorTupleOp):
-    """(Wᵀ·g, Dᵀ·g): both from one pass over g"""
+    """(Wᵀ·u, Dᵀ·u): both from one pass over u"""
 
     reads = ("inputs", "output")
 
-    def compute(self, g: Array, radius: Array) -> tuple:
-        gather = blur_numpy.gather if type(g) is np.ndarray else blur_scan.gather
-        return gather(g, radius, *self._along(g))
+    def compute(self, u: Array, radius: Array) -> tuple:
+        along = self._along(u)
+        if type(u) is np.ndarray:
+            return blur_numpy.gather(u, radius, *along)
+        gather = gpu.gather if gpu.fits(u, radius, along[0]) else blur_scan.gather
+        return gather(u, radius, *along)
 
     def gradient(self, out_grad: Any, node: Any) -> Any:
-        (_, radius), (c, e) = node.inputs, out_grad
-        to_g = self._same(AdaptiveBlurTangent)(c, e, radius)
+        (_, radius), (value_grad, slope_grad) = node.inputs, out_grad
+        to_u = self._same(AdaptiveBlurTangent)(value_grad, slope_grad, radius)
         if not node.needs_input_grad[1]:
-            return to_g, None
-        return to_g, node.output[1] * (c - self._same(BlurCurvature)(radius) * e)
+            return to_u, None
+        return to_u, node.output[1] * (value_grad - self._same(BlurCurvature)(radius) * slope_grad)
 
 
 class AdaptiveBlurTangent(_Blur, TensorOp):

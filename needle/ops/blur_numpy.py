@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from .blur_block import EXACT, Block, columns_of, cuts, prefix_sums
+from .blur_scan import round_to_24_bits
 
 _LONG = 16_384  # beyond this length the mean of a cotangent costs float32 results digits
 
@@ -232,7 +233,7 @@ class _Gather(Block):
         if self.centred:
             np.copyto(second, first)
             prefix_sums(second)  # np.mean would add in another order where a block has one column
-            mean = second[-1] / self.size
+            mean = round_to_24_bits(second[-1] / self.size)
             np.subtract(first, mean, first)
         prefix_sums(first)
         np.copyto(second, first)

@@ -108,7 +108,8 @@ def gather(g: Array, radius: Array, axis: int, edge: str, radius_grad: str = "ex
     dtype = xp.result_type(g, radius)
     t = Triangles(radius, axis, edge, radius_grad)
     g = xp.moveaxis(g, axis, 0).astype("float64")
-    mean = g.mean(axis=0) if len(g) else 0.0  # a constant is gathered exactly, and the prefix sums stay small
+    # A constant is gathered exactly, and without one the prefix sums stay small.
+    mean = round_to_24_bits(g.mean(axis=0)) if len(g) else 0.0
     first, second = (xp.zeros((len(g) + 1,) + g.shape[1:]) for _ in range(2))
     first[1:] = xp.cumsum(g - mean, axis=0)  # row q: Σ_{i<q} g_i
     second[1:] = xp.cumsum(first[1:], axis=0)  # row q: Σ_{i<q} (q−i)·g_i
@@ -125,6 +126,12 @@ def gather(g: Array, radius: Array, axis: int, edge: str, radius_grad: str = "ex
     slope = xp.where(t.identity, 0.0, (box - t.slope * value) / t.mass)
     value = xp.where(t.identity, g, value + g if edge == "return" else value)
     return xp.moveaxis(value, 0, axis).astype(dtype), xp.moveaxis(slope, 0, axis).astype(dtype)
+
+
+def round_to_24_bits(a: Array) -> Array:
+    """`a` (float64) with a mantissa so short that sums and products with small integers are exact (Dekker, 1971)."""
+    shifted = a * (2.0**29 + 1)
+    return shifted - (shifted - a)
 
 
 def curvature(radius: Array, axis: int, edge: str, radius_grad: str = "exact") -> Array:
