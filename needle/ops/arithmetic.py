@@ -6,11 +6,13 @@ Two operands of unequal shapes are broadcast by explicit `BroadcastTo` nodes fir
 from __future__ import annotations
 
 import math
+import operator
+from collections.abc import Callable
 from typing import Any
 
 from .. import backend
 from ..autograd import TensorOp
-from ..backend import Array
+from ..backend import Array, array_module
 from .common import as_number, as_value, broadcast_shape, check_devices, constant, shape_of
 from .elementwise import log
 from .shape import broadcast_to
@@ -65,7 +67,7 @@ class EWisePow(TensorOp):
     reads = ("inputs", "output")
 
     def compute(self, a: Array, b: Array) -> Array:
-        return _power("EWisePow", a, b)
+        return _power("EWisePow", array_module(a).power, a, b)  # of 0-d arrays, NumPy 1.26's ** loses b's dtype
 
     def gradient(self, out_grad: Any, node: Any) -> Any:
         a, b = node.inputs
@@ -152,7 +154,7 @@ class PowerScalar(TensorOp):
     def compute(self, a: Array) -> Array:
         if self.scalar == 2 and a.dtype.kind != "b":
             return a * a
-        return _power("PowerScalar", a, backend.weak(self.scalar, a))
+        return _power("PowerScalar", operator.pow, a, backend.weak(self.scalar, a))
 
     def gradient(self, out_grad: Any, node: Any) -> Any:
         (a,) = node.inputs
@@ -173,16 +175,16 @@ class ScalarPower(TensorOp):
         self.scalar = scalar
 
     def compute(self, a: Array) -> Array:
-        return _power("ScalarPower", backend.weak(self.scalar, a), a)
+        return _power("ScalarPower", operator.pow, backend.weak(self.scalar, a), a)
 
     def gradient(self, out_grad: Any, node: Any) -> Any:
         c = self.scalar
         return out_grad * node.output * (math.log(c) if c > 0 else 0.0 if c == 0 else math.nan)
 
 
-def _power(name: str, base: Any, exponent: Any) -> Array:
+def _power(name: str, fn: Callable[[Any, Any], Array], base: Any, exponent: Any) -> Array:
     try:
-        return base**exponent
+        return fn(base, exponent)
     except ValueError:  # what NumPy says of integers to negative powers
         raise ValueError(f"{name}: an integer to a negative integer power is a fraction: use a float dtype") from None
 

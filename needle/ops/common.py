@@ -27,6 +27,14 @@ def as_scalar(value: Any) -> bool | int | float | None:
     return value if isinstance(value, (bool, int, float)) else float(value)
 
 
+def as_scalar_beside(value: Any, other: Any) -> bool | int | float | None:
+    """`as_scalar` of an operand: NumPy scalars and 0-d arrays count only beside a tensor.
+
+    Where a gradient rule is run on arrays, a 0-d array is what a 0-d tensor comes as.
+    """
+    return as_scalar(value) if isinstance(other, Tensor) or isinstance(value, (bool, int, float)) else None
+
+
 def as_number(name: str, value: Any) -> bool | int | float:
     """`value` as a Python number: `as_scalar` of it, or of the only element of an array."""
     scalar = as_scalar(value)

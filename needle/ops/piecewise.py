@@ -21,7 +21,7 @@ from .. import backend
 from ..autograd import TensorOp, Value
 from ..backend import Array, array_module
 from .arithmetic import broadcast_together
-from .common import as_scalar, as_value, broadcast_shape, check_devices, constant, shape_of
+from .common import as_scalar, as_scalar_beside, as_value, broadcast_shape, check_devices, constant, shape_of
 
 
 class ReLU(TensorOp):
@@ -190,8 +190,8 @@ def minimum(a: Any, b: Any) -> Any:
 
 def _extremum(op: type[Maximum], with_scalar: Callable[[Any], TensorOp], a: Any, b: Any) -> Any:
     for x, y in ((a, b), (b, a)):
-        scalar = as_scalar(y)
-        if scalar is not None and as_scalar(x) is None:
+        scalar = as_scalar_beside(y, x)
+        if scalar is not None and as_scalar_beside(x, y) is None:
             return with_scalar(scalar)(as_value(op.__name__, x))
     return op()(*broadcast_together(op.__name__, a, b))
 
@@ -224,7 +224,7 @@ def where(condition: Any, a: Any, b: Any) -> Any:
     if kind is None or kind.kind != "b":
         raise TypeError(f"Where: the condition must be boolean, got {kind or type(condition).__name__}")
     values = [a, b]
-    scalars = [as_scalar(value) for value in values]
+    scalars = [as_scalar_beside(a, b), as_scalar_beside(b, a)]
     for i, scalar in enumerate(scalars):
         if scalar is not None and scalars[1 - i] is None:
             values[i] = constant(lambda x, s=scalar: _as_constant(s, x), as_value("Where", values[1 - i]))
