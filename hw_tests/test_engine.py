@@ -528,3 +528,63 @@ def test_numpy_takes_a_tensor_as_an_array():
 def test_an_unknown_name_of_the_module_is_an_attribute_error():
     with pytest.raises(AttributeError, match="nonsense"):
         _ = autograd.nonsense
+
+
+# --------------------------------------------------------------------------- arrays that no gradient rule reads
+
+BIG = (64, 64)  # over a page of memory: smaller arrays are not worth letting go of
+
+
+def test_an_intermediate_array_that_no_rule_reads_goes_with_its_tensor(collector_off):
+    x = ndl.Tensor(np.ones(BIG))
+    h = x + 1.0
+    array = weakref.ref(h.cached_data)
+    y = h * 3.0  # neither the sum nor the product with a number reads h
+    del h
+    assert array() is None
+    y.backward(create_graph=False)
+    assert np.array_equal(x.grad.numpy(), np.full(BIG, 3.0))
+
+
+def test_an_intermediate_array_that_a_rule_reads_stays(collector_off):
+    x = ndl.Tensor(np.full(BIG, 2.0))
+    h = x + 1.0
+    array = weakref.ref(h.cached_data)
+    y = h + 0.0
+    z = h * h  # a later reader is in time
+    del h
+    assert array() is not None
+    (y + z).backward(create_graph=False)
+    assert np.array_equal(x.grad.numpy(), np.full(BIG, 7.0))
+    assert array() is None
+
+
+def test_what_was_let_go_of_is_computed_again_when_somebody_looks():
+    x = ndl.Tensor(np.ones(BIG))
+    y = (x + 1.0) * 3.0 - 2.0
+    values = [node.numpy()[0, 0] for node in find_topo_sort([y])]
+    assert values == [1, 2, 6, 4]
+    assert y.inputs[0].inputs[0].shape == BIG and y.inputs[0].inputs[0].dtype == "float64"
+
+
+@pytest.mark.parametrize("create_graph", [True, False])
+def test_gradients_go_through_values_that_were_let_go_of(create_graph):
+    x = ndl.Tensor(np.full(BIG, 2.0))
+    h = x * 3.0
+    y = h + 1.0
+    out = ndl.summation(ndl.reshape(ndl.transpose(y), (-1,))) + (h * h).sum()
+    del h, y
+    out.backward(create_graph=create_graph)
+    assert np.array_equal(x.grad.numpy(), np.full(BIG, 3 + 2 * 6 * 3))
+    if create_graph:
+        assert np.array_equal(ndl.grad(x.grad.sum(), x).numpy(), np.full(BIG, 18.0))
+
+
+def test_intermediate_tensors_of_any_size_can_retain_and_be_asked_for_gradients():
+    x = ndl.Tensor(np.ones(BIG))
+    h = x + 1.0
+    h.retain_grad()
+    y = (h + 1.0).sum()
+    assert np.array_equal(ndl.grad(y, h).numpy(), np.ones(BIG))
+    y.backward(create_graph=False)
+    assert np.array_equal(h.grad.numpy(), np.ones(BIG))

@@ -26,10 +26,15 @@ only computes, nothing is recorded, and the graph is taken apart on the way.
 
 What keeps what alive
 ---------------------
-A node holds its inputs, so the graph lives as long as its last output. One reference is missing on purpose: a node
-holds the *array* of a leaf, but the leaf's `Tensor` only weakly (see `Leaf`). Hence ``x -> x.grad -> its graph -> x``
-is no cycle, everything is freed by reference counting, and rebinding ``x.data`` after a forward pass cannot spoil a
-later backward: the graph still has the array that the forward pass read.
+A node holds what it was computed from, so the graph lives as long as its last output. But the graph need not hold a
+`Tensor`, which is what a user holds, where a `Stub` of it will do (an op says with ``reads`` what its rule needs):
+
+* Of a leaf it keeps the array strongly and the `Tensor` weakly. Hence ``x -> x.grad -> its graph -> x`` is no cycle,
+  everything is freed by reference counting, and rebinding ``x.data`` after a forward pass cannot spoil a later
+  backward: the graph still has the array that the forward pass read.
+* Of an intermediate value whose array no gradient rule reads, it keeps op, inputs and shape. The array goes when the
+  user lets go of the tensor, long before backward; should somebody ask for it later, it is computed again. (Arrays
+  smaller than a page of memory are not worth the trouble.)
 """
 
 from __future__ import annotations
@@ -59,6 +64,7 @@ _mode = _Mode()
 _mode_scopes = 0  # open no_grad and enable_grad scopes of all threads: without any, nobody need look at _mode
 _ndarray = np.ndarray
 _new = object.__new__
+_PAGE = 4096  # bytes
 _scopes_lock = threading.Lock()
 
 
@@ -73,6 +79,13 @@ class Op:
     #: ``node.inputs``, ``node.output`` and ``node.needs_input_grad``, so that it can be run on arrays as well as on
     #: tensors. The rule of an op that says nothing (None) is always given tensors.
     reads: tuple[str, ...] | None = None
+    _reads_inputs = True
+    _reads_output = True
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls._reads_inputs = cls.reads is None or "inputs" in cls.reads
+        cls._reads_output = cls.reads is None or "output" in cls.reads
 
     def __call__(self, *args: Any) -> Any:
         raise NotImplementedError
@@ -169,28 +182,45 @@ def _apply_to_mixed(op: Op, result: type[Value], args: tuple) -> Any:
 # -------------------------------------------------------------------------------------------------- values of the graph
 
 
-class Leaf:
-    """What the graph keeps of a leaf: its array strongly, the `Tensor` that a user holds weakly.
+class Stub:
+    """What the graph keeps of a tensor in its place: how it came about and, if it is needed, its array.
 
-    A leaf has one of these for as long as it has the same array; rebinding ``.data`` starts another.
+    It stands for a leaf, with its array, for as long as the leaf has that array (rebinding ``.data`` starts another);
+    or for an intermediate value whose array is kept only if a gradient rule reads it (None else).
     """
 
-    __slots__ = ("cached_data", "ref", "requires_grad")
-    op = None
-    _inputs = ()
+    __slots__ = ("op", "_inputs", "cached_data", "requires_grad", "shape", "dtype", "ref")
 
-    def __init__(self, tensor: Value):
-        self.cached_data = tensor.cached_data
+    def __init__(self, tensor: Value, array: Array | None):
+        self.op = tensor.op
+        self._inputs = tensor._inputs
+        self.cached_data = array
         self.requires_grad = tensor.requires_grad
+        self.shape = tensor.cached_data.shape
+        self.dtype = tensor.cached_data.dtype
         self.ref = weakref.ref(tensor)
 
-    def tensor(self) -> Tensor:
-        """The leaf itself, or a stand-in with the array of that time if the leaf is gone or has another by now."""
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    def array(self) -> Array | None:
+        """The array, if the graph or a user still holds it."""
+        if self.cached_data is not None or self.op is None:
+            return self.cached_data
         tensor: Any = self.ref()
-        if tensor is not None and tensor.cached_data is self.cached_data:
+        return None if tensor is None else tensor.cached_data
+
+    def tensor(self) -> Tensor:
+        """The tensor itself, or another in its place if it is gone or has another array by now."""
+        tensor: Any = self.ref()
+        if tensor is not None and (self.op is not None or tensor.cached_data is self.cached_data):
             return tensor
         tensor = Tensor._from_array(self.cached_data, self.requires_grad)
-        tensor._leaf = self
+        tensor.op = self.op
+        tensor._inputs = self._inputs
+        tensor._stub = self
         return tensor
 
 
@@ -203,24 +233,26 @@ class Value:
         "cached_data",
         "requires_grad",
         "grad",
-        "_leaf",
+        "_stub",
         "_retains_grad",
         "__weakref__",
     )
 
     op: Op | None
-    _inputs: tuple | None  # of Value and Leaf; None once backward has let go of them
+    _inputs: tuple | None  # of Value and Stub; None once backward has let go of them
     cached_data: Any
     requires_grad: bool
     grad: Any
-    _leaf: Leaf | None
+    _stub: (
+        Any  # what graphs hold in the place of this value; False if they hold the value itself, None if none does yet
+    )
     _retains_grad: bool
 
     @classmethod
     def _from_array(cls, array: Any, requires_grad: bool) -> Any:
         """A leaf over `array` itself (no copy, no checks)."""
         value = _new(cls)
-        value.op = value.grad = value._leaf = None
+        value.op = value.grad = value._stub = None
         value._inputs = ()
         value.cached_data = array
         value.requires_grad = requires_grad
@@ -235,6 +267,7 @@ class Value:
     @classmethod
     def make_from_op(cls, op: Op, inputs: Sequence[Value]) -> Any:
         """Apply `op` to `inputs`: compute, and record the node if an input requires grad."""
+        reads_inputs = op._reads_inputs
         requires_grad = False
         arrays: list = []
         edges: list = []
@@ -243,9 +276,9 @@ class Value:
             arrays.append(array if array is not None or LAZY_MODE else i.realize_cached_data())
             if i.requires_grad:
                 requires_grad = True
-            edges.append(i if i.op is not None else _leaf_of(i))
+            edges.append(i if i._stub is False else _edge(i, reads_inputs))
         value = _new(cls)
-        value.grad = value._leaf = None
+        value.grad = value._stub = None
         value._retains_grad = False
         if _mode_scopes and not _mode.grad:
             requires_grad = False
@@ -270,7 +303,7 @@ class Value:
         if LAZY_MODE or _mode_scopes:
             return cls.make_from_op(op, (a, b))
         value = _new(cls)
-        value.grad = value._leaf = None
+        value.grad = value._stub = None
         value._retains_grad = False
         x, y = a.cached_data, b.cached_data
         data = op.compute(x, y)
@@ -278,7 +311,11 @@ class Value:
         if a.requires_grad or b.requires_grad:
             value.requires_grad = True
             value.op = op
-            value._inputs = (a if a.op is not None else _leaf_of(a), b if b.op is not None else _leaf_of(b))
+            reads_inputs = op._reads_inputs
+            value._inputs = (
+                a if a._stub is False else _edge(a, reads_inputs),
+                b if b._stub is False else _edge(b, reads_inputs),
+            )
         else:
             value.requires_grad = False
             value.op = None
@@ -288,7 +325,7 @@ class Value:
     @property
     def inputs(self) -> tuple:
         """The values that `op` was applied to; empty for a leaf."""
-        return tuple([i.tensor() if type(i) is Leaf else i for i in _edges(self)])
+        return tuple([i.tensor() if type(i) is Stub else i for i in _edges(self)])
 
     @property
     def output(self) -> Any:
@@ -305,15 +342,9 @@ class Value:
         return self.op is None
 
     def realize_cached_data(self) -> Any:
-        """The live array (a tuple of arrays for a `TensorTuple`), computed now if it was built lazily."""
+        """The live array (a tuple of arrays for a `TensorTuple`), computed now if it was built lazily or let go of."""
         if self.cached_data is None:
-            for node in _post_order([self]):
-                if node.cached_data is None:
-                    arrays = [i.cached_data for i in node._inputs]
-                    node.cached_data = _as_arrays(backend.compute(node.op.compute, arrays), arrays)
-                    if not node.requires_grad:
-                        node.op = None
-                        node._inputs = ()
+            _compute(self)
         return self.cached_data
 
     def __deepcopy__(self, memo: dict) -> Any:
@@ -342,12 +373,44 @@ def _copy_arrays(data: Any) -> Any:
     return tuple([item.copy() for item in data]) if isinstance(data, tuple) else data.copy()
 
 
-def _leaf_of(value: Value) -> Leaf:
-    """The edge to a leaf: the same as long as the leaf has the same array."""
-    leaf = value._leaf
-    if leaf is None or leaf.cached_data is not value.cached_data or leaf.requires_grad is not value.requires_grad:
-        leaf = value._leaf = Leaf(value)
-    return leaf
+def _edge(value: Value, reads_array: bool) -> Any:
+    """What a graph holds of `value` as an input: a `Stub`, or the value itself if its array is needed anyway."""
+    stub, array = value._stub, value.cached_data
+    if value.op is None:
+        if not stub or stub.cached_data is not array or stub.requires_grad is not value.requires_grad:
+            stub = value._stub = Stub(value, array)
+        return stub
+    if stub is False:
+        return value
+    if stub is None:
+        if reads_array or value.op._reads_output or array is None or type(array) is tuple or array.nbytes < _PAGE:
+            value._stub = False
+            return value
+        stub = value._stub = Stub(value, None)
+    elif reads_array:
+        stub.cached_data = value.realize_cached_data()
+    return stub
+
+
+def _compute(value: Value) -> None:
+    """Compute what was built lazily, and (not to be kept) what the graph has let go of on the way there."""
+    arrays: dict = {}
+    stack: list = [value]
+    while stack:
+        node = stack[-1]
+        inputs = [arrays[i] if i in arrays else i.array() if type(i) is Stub else i.cached_data for i in _edges(node)]
+        missing = [i for i, array in zip(_edges(node), inputs) if array is None]
+        if missing:
+            stack.extend(reversed(missing))
+            continue
+        stack.pop()
+        if node not in arrays:
+            arrays[node] = _as_arrays(backend.compute(node.op.compute, inputs), inputs)
+            if type(node) is not Stub:
+                node.cached_data = arrays[node]
+                if not node.requires_grad:
+                    node.op = None
+                    node._inputs = ()
 
 
 def _edges(node: Any) -> tuple:
@@ -410,7 +473,7 @@ class Tensor(Value):
             if device is None:
                 device = backend.device_for(array)
             data = _array_from(array, device, dtype)
-        self.op = self.grad = self._leaf = None
+        self.op = self.grad = self._stub = None
         self._inputs = ()
         self.cached_data = data
         self.requires_grad = bool(requires_grad) and data.dtype.kind != "b"
@@ -421,12 +484,14 @@ class Tensor(Value):
     @property
     def shape(self) -> Shape:
         """Sizes of the axes."""
-        return self.realize_cached_data().shape
+        array = self.cached_data
+        return (array if array is not None else self._described()).shape
 
     @property
     def ndim(self) -> int:
         """Number of axes."""
-        return self.realize_cached_data().ndim
+        array = self.cached_data
+        return (array if array is not None else self._described()).ndim
 
     @property
     def size(self) -> int:
@@ -436,7 +501,12 @@ class Tensor(Value):
     @property
     def dtype(self) -> np.dtype:
         """Type of the elements."""
-        return self.realize_cached_data().dtype
+        array = self.cached_data
+        return (array if array is not None else self._described()).dtype
+
+    def _described(self) -> Any:
+        """What knows shape and dtype: the stub in whose place this tensor stands, or the array."""
+        return self._stub or self.realize_cached_data()
 
     @property
     def device(self) -> Device:
@@ -520,7 +590,7 @@ class Tensor(Value):
         fresh: set[Tensor] = set()
         for leaf, cotangent in leaves.items():
             tensor = leaf.ref()
-            if tensor is not None:  # one leaf has two edges if its data was rebound between two uses
+            if tensor is not None:  # one leaf has two stubs if its data was rebound between two uses
                 cotangent = _as_gradient(cotangent)
                 tensor.grad = tensor.grad + cotangent if tensor in fresh else cotangent
                 fresh.add(tensor)
@@ -655,7 +725,7 @@ class _ArrayNode:
 
     @property
     def inputs(self) -> list:
-        return [i.cached_data for i in self.edges]
+        return [i.cached_data if i.cached_data is not None else i for i in self.edges]
 
     @property
     def needs_input_grad(self) -> list[bool]:
@@ -678,14 +748,14 @@ def _propagate(
     owned: set = set()  # nodes whose sum was made here, so that the next term can be added in place
     for output, out_grad in zip(outputs, out_grads):
         seed = _seed(output, out_grad)
-        root = output if output.op is not None else _leaf_of(output)
+        root = output._stub or output if output.op is not None else _edge(output, False)
         if create_graph:
             cotangents.setdefault(root, []).append(seed)
         else:
             cotangents[root] = cotangents[root] + seed.cached_data if root in cotangents else seed.cached_data
 
     wanted: dict = {}
-    targets = set(targets)
+    targets = {target._stub or target for target in targets}
     array_node = _ArrayNode()
     order = _post_order(cotangents)
     while order:
@@ -696,25 +766,26 @@ def _propagate(
         cotangent = cotangents.pop(node, None)
         if cotangent is None:
             continue
-        if type(node.cached_data) is not _ndarray:
-            backend.make_current(node.cached_data)
         if type(node.cached_data) is tuple:
             cotangent = _whole(cotangent, node.cached_data, create_graph)
         elif create_graph:
             cotangent = sum_node_list(cotangent)
-        if node._retains_grad:
-            node.grad = _as_gradient(cotangent)
+        tensor = node.ref() if type(node) is Stub else node
+        if tensor is not None and tensor._retains_grad:
+            tensor.grad = _as_gradient(cotangent)
         if node in targets:
-            wanted[node] = cotangent
+            wanted[tensor] = cotangent
 
         if create_graph:
-            grads = op.gradient(cotangent, node)
+            grads = op.gradient(cotangent, tensor if tensor is not None else node.tensor())
         elif op.reads is not None:
+            if type(cotangent) is not _ndarray:
+                backend.make_current(cotangent)
             array_node.edges = node._inputs
             array_node.output = node.cached_data
             grads = op.gradient(cotangent, array_node)
         else:
-            grads = _gradient_on_constants(op, cotangent, node)
+            grads = _gradient_on_constants(op, cotangent, tensor if tensor is not None else node.tensor())
         if type(grads) is not tuple:
             grads = tuple(grads) if type(grads) is list else (grads,)
         edges = node._inputs
@@ -731,9 +802,11 @@ def _propagate(
             if create_graph:
                 cotangents.setdefault(edge, []).append(_conform(grad, edge, op))
                 continue
+            if array is None:
+                array = edge
             if (
                 type(grad) is not _ndarray
-                or type(array) is not _ndarray
+                or (type(array) is not _ndarray and type(array) is not Stub)
                 or grad.dtype is not array.dtype
                 or grad.shape != array.shape
             ):
@@ -747,6 +820,8 @@ def _propagate(
                 owned.add(edge)
         if not retain_graph:
             node._inputs = None
+            if tensor is not None:
+                tensor._inputs = None
 
     if create_graph:
         cotangents = {edge: sum_node_list(terms) for edge, terms in cotangents.items()}
@@ -756,19 +831,23 @@ def _propagate(
 
 def _conform(grad: Any, edge: Any, op: Op) -> Any:
     """`grad` in the dtype of the input that it belongs to; another shape or device is the op's mistake and an error."""
-    array = edge.cached_data if edge.cached_data is not None else edge.realize_cached_data()
+    like = edge if type(edge) is Stub else edge.realize_cached_data()
     value = grad.realize_cached_data() if isinstance(grad, Tensor) else grad
-    if value.shape != array.shape:
+    if type(value) is _ndarray and value.dtype is like.dtype and value.shape == like.shape:
+        return grad
+    if value.shape != like.shape:
         raise ValueError(
-            f"{op}.gradient gave shape {value.shape} for an input of shape {array.shape}: a gradient has its input's "
+            f"{op}.gradient gave shape {value.shape} for an input of shape {like.shape}: a gradient has its input's "
             "shape (sum_to undoes a broadcast)"
         )
-    if type(value) is not _ndarray or type(array) is not _ndarray:
-        here, there = backend.device_of(value), backend.device_of(array)
+    array = edge.array() if type(edge) is Stub else like
+    if type(value) is not _ndarray or (array is not None and type(array) is not _ndarray):
+        here = backend.device_of(value)
+        there = here if array is None else backend.device_of(array)
         if here != there:
             raise ValueError(f"{op}.gradient gave an array on {here} for an input on {there}")
-        backend.make_current(array)  # it may be added to what has arrived already
-    return grad if value.dtype == array.dtype else grad.astype(array.dtype)
+        backend.make_current(value)  # it may be added to what has arrived already
+    return grad if value.dtype == like.dtype else grad.astype(like.dtype)
 
 
 def _add_items(items: Any, grad: Any) -> dict:
@@ -893,7 +972,7 @@ def grad(
         retain_graph = create_graph
     with backend.scope([output.cached_data for output in outputs if isinstance(output, Value)]):
         found = _propagate(outputs, out_grads, create_graph, retain_graph, targets=wanted)
-    for edge in [e for e in found if isinstance(e, Leaf)]:
+    for edge in [e for e in found if type(e) is Stub]:
         tensor, cotangent = edge.ref(), found.pop(edge)
         if tensor is not None:
             found[tensor] = found[tensor] + cotangent if tensor in found else cotangent
@@ -924,8 +1003,8 @@ def find_topo_sort(node_list: Sequence[Value]) -> list[Value]:
     >>> [float(node) for node in ndl.autograd.find_topo_sort([x * x + x])]
     [2.0, 4.0, 6.0]
     """
-    roots = [node if node.op is not None else _leaf_of(node) for node in node_list]
-    return [node.tensor() if type(node) is Leaf else node for node in _post_order(roots)]
+    roots = [node._stub or node if node.op is not None else _edge(node, False) for node in node_list]
+    return [node.tensor() if type(node) is Stub else node for node in _post_order(roots)]
 
 
 class SumNodes(TensorOp):

@@ -350,4 +350,4 @@ def _place(array: Array) -> Any:
 
 def _rebind(p: Tensor, array: Array) -> None:
     p.cached_data = array
-    p._leaf = None
+    p._stub = None

@@ -29,7 +29,7 @@ _ONE_HOLDER = _references_of_one_holder()
 def reusable_array(parameter: Tensor) -> Array | None:
     """The array of `parameter` if it alone can see that memory, so that it may be written into; else None.
 
-    Holders that count are other tensors, graphs (which hold the parameter's `needle.autograd.Leaf`), views, and any
+    Holders that count are other tensors, graphs (which hold the parameter's `needle.autograd.Stub`), views, and any
     variable of the caller's own: ask before loading ``parameter.cached_data``.
 
     Parameters
@@ -52,10 +52,10 @@ def reusable_array(parameter: Tensor) -> Array | None:
     True
     """
     # Attributes are asked about where they stand: a local variable would be one more reference.
-    if parameter._leaf is not None:
-        if sys.getrefcount(parameter._leaf) > _ONE_HOLDER:
+    if parameter._stub is not None:
+        if sys.getrefcount(parameter._stub) > _ONE_HOLDER:
             return None
-        parameter._leaf = None  # an edge of graphs that are gone; it holds the array too
+        parameter._stub = None  # an edge of graphs that are gone; it holds the array too
     if sys.getrefcount(parameter.cached_data) > _ONE_HOLDER:
         return None
     array = parameter.cached_data
