@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 
 from . import backend
-from .autograd import Leaf, Tensor, Value
+from .autograd import Stub, Value
 
 _HOLDERS = 3
 
@@ -47,7 +47,7 @@ def largest_holders(device: backend.Device, count: int) -> list[str]:
     """
     found: dict[int, tuple[int, str]] = {}
     for value in gc.get_objects():
-        if not isinstance(value, (Value, Leaf)):
+        if not isinstance(value, (Value, Stub)):
             continue
         try:
             data = value.cached_data
@@ -56,7 +56,7 @@ def largest_holders(device: backend.Device, count: int) -> list[str]:
         for array in data if isinstance(data, tuple) else (data,):
             if backend.is_array(array) and backend.device_of(array) == device:
                 owner = array if array.base is None or not backend.is_array(array.base) else array.base
-                op = value.op if isinstance(value, Tensor) else None
+                op = value.op
                 what = f"the result of {op}" if op is not None else "a leaf"
                 text = f"{owner.nbytes:,} bytes, {array.dtype} of shape {tuple(array.shape)}, {what}"
                 if id(owner) not in found or op is not None:
