@@ -52,7 +52,7 @@ def rand(
     needle.Tensor([0.09762701 0.43037874])
     """
     array = np.random.rand(*_check_shape("rand", shape)) * (high - low) + low
-    return Tensor(array, device=device, dtype=dtype, requires_grad=requires_grad)
+    return _owned(_placed(array, device, dtype), requires_grad)
 
 
 def randn(
@@ -65,7 +65,7 @@ def randn(
 ) -> Tensor:
     """Normal random numbers with the given mean and standard deviation; the rest as for `rand`."""
     array = np.random.randn(*_check_shape("randn", shape)) * std + mean
-    return Tensor(array, device=device, dtype=dtype, requires_grad=requires_grad)
+    return _owned(_placed(array, device, dtype), requires_grad)
 
 
 def constant(
@@ -114,7 +114,7 @@ def randb(
     if not 0 <= p <= 1:
         raise ValueError(f"randb: p is a probability, in [0, 1]; got {p}")
     array = np.random.rand(*_check_shape("randb", shape)) <= p
-    return Tensor(array, device=device, dtype=dtype, requires_grad=requires_grad)
+    return _owned(_placed(array, device, dtype), requires_grad)
 
 
 def one_hot(
@@ -195,6 +195,13 @@ def _filled_like(array: Any, function: str, device: Device | None, requires_grad
     if device not in (None, backend.device_of(filled)):
         filled = device.array(filled)
     return _owned(filled, requires_grad)
+
+
+def _placed(array: Any, device: Device | None, dtype: Any) -> Any:
+    """What was drawn here, cast and moved, with no copy that is not needed."""
+    array = np.asarray(array).astype(dtype, copy=False)
+    device = device or backend.default_device()
+    return array if device.xp is np else device.array(array)
 
 
 def _owned(array: Any, requires_grad: bool) -> Tensor:

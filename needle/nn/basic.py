@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import init, kernels, ops
 from ..autograd import Tensor
-from ..backend import Device, array_module
+from ..backend import Device
 from ..ops.dropout import Dropout as DropoutOp
 from .module import Module, Parameter
 
@@ -261,7 +261,8 @@ class Dropout(Module):
         if kernels.fit(x.realize_cached_data()):
             return DropoutOp(1 - self.p)(x)
         kept = init.randb(*x.shape, p=1 - self.p, device=x.device).cached_data
-        mask = array_module(kept).multiply(kept, 1 / (1 - self.p), dtype=x.dtype)
+        mask = kept.astype(x.dtype)
+        mask *= 1 / (1 - self.p)
         return x * Tensor.make_const(mask)
 
     def extra_repr(self) -> str:

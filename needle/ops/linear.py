@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..autograd import TensorOp
+import numpy as np
+
+from ..autograd import Tensor, TensorOp
 from ..backend import Array
 from .common import as_value, check_devices, shape_of
 from .linalg import matmul
 from .shape import reshape, sum_to, transpose
+from .sums import sum_of_rows
 
 
 class Linear(TensorOp):
@@ -21,10 +24,8 @@ class Linear(TensorOp):
     reads = ("inputs",)
 
     def compute(self, x: Array, weight: Array, bias: Array) -> Array:
-        if x.ndim == 2:
-            y = x @ weight
-        else:  # one product of matrices instead of one for each entry of the leading axes
-            y = (_as_matrix(x) @ weight).reshape(x.shape[:-1] + weight.shape[-1:])
+        # one product of matrices instead of one for each entry of the leading axes
+        y = x @ weight if x.ndim == 2 else (_as_matrix(x) @ weight).reshape(x.shape[:-1] + weight.shape[-1:])
         bias = bias.reshape(-1)
         if bias.dtype != y.dtype:
             return y + bias
@@ -34,6 +35,12 @@ class Linear(TensorOp):
     def gradient(self, out_grad: Any, node: Any) -> Any:
         x, weight, bias = node.inputs
         need_x, need_weight, need_bias = node.needs_input_grad
+        if type(out_grad) is np.ndarray and out_grad.ndim == 2:  # as below, without the functions' checks
+            return (
+                out_grad @ weight.T if need_x else None,
+                x.T @ out_grad if need_weight else None,
+                sum_of_rows(out_grad).reshape(bias.shape) if need_bias else None,
+            )
         to_bias = None
         if need_bias:
             fits = len(bias.shape) <= len(out_grad.shape)
@@ -81,6 +88,8 @@ def linear(x: Any, weight: Any, bias: Any = None) -> Any:
     >>> ndl.linear(x, w, ndl.Tensor([100.0]))
     needle.Tensor([[121.]])
     """
+    if _fits_at_once(x, weight, bias):
+        return Tensor.make_from_op(_LINEAR, (x, weight, bias))
     x, weight = as_value("Linear", x), as_value("Linear", weight)
     left, right = shape_of(x), shape_of(weight)
     if len(right) != 2:
@@ -94,3 +103,13 @@ def linear(x: Any, weight: Any, bias: Any = None) -> Any:
         raise ValueError(f"Linear: a bias of shape ({right[1]},) or (1, {right[1]}) is needed, got {shape_of(bias)}")
     check_devices("Linear", x, weight, bias)
     return _LINEAR(x, weight, bias)
+
+
+def _fits_at_once(x: Any, weight: Any, bias: Any) -> bool:
+    """Whether this is the usual case, which is asked first because it takes a tenth of the time."""
+    if not (isinstance(x, Tensor) and isinstance(weight, Tensor) and isinstance(bias, Tensor)):
+        return False
+    a, b, c = x.cached_data, weight.cached_data, bias.cached_data
+    if not type(a) is type(b) is type(c) is np.ndarray or b.ndim != 2 or not a.ndim:
+        return False
+    return a.shape[-1] == b.shape[0] and c.shape in ((1, b.shape[1]), b.shape[1:])

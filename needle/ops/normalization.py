@@ -282,8 +282,9 @@ def batch_norm(
         for running, new in ((running_mean, mean), (running_var, variance)):
             if running is not None:
                 old = running.realize_cached_data()
-                moved = (1 - momentum) * old + momentum * new.reshape(-1)
-                running.cached_data = moved.astype(old.dtype, copy=False)
+                moved = (1 - momentum) * old
+                moved += momentum * new.reshape(-1)
+                running.cached_data = moved
     return y
 
 

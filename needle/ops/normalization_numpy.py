@@ -12,6 +12,7 @@ from functools import lru_cache
 import numpy as np
 
 from ..backend import Array
+from .sums import full, sum_of_rows
 
 _COLUMN_BLOCK, _ROW_BLOCK = 1 << 18, 1 << 16  # elements
 _LARGE = 1 << 16  # elements from which rows are joined
@@ -28,13 +29,6 @@ def _joined(rows: int, columns: int) -> int:
     if rows * columns < _LARGE:
         return 1
     return next(k for k in range(max(1, _WIDE // columns), 0, -1) if rows % k == 0)
-
-
-@lru_cache(maxsize=64)
-def _full(size: int, value: float, dtype: str) -> Array:
-    vector = np.full(size, value, dtype=dtype)
-    vector.flags.writeable = False
-    return vector
 
 
 def _repeat(vector: Array, k: int) -> Array:
@@ -78,7 +72,7 @@ class Columns:
         wide, rows, k, char = _as_matrix(x)
         y = np.empty_like(wide)
         blocks = _blocks(_COLUMN_BLOCK, wide, y)
-        mean = _total([_full(len(part), 1 / rows, char) @ part for part, _ in blocks], k)
+        mean = _total([full(len(part), 1 / rows, char) @ part for part, _ in blocks], k)
         repeated = _repeat(mean, k)
         squares = []
         for part, centred in blocks:
@@ -100,7 +94,7 @@ class Columns:
         x: Array, weight: Array, out_grad: Array, mean: Array, r: Array, need_x: bool
     ) -> tuple[Array | None, Array, Array]:
         """The gradients of x (if needed), weight and bias."""
-        wide, rows, k, char = _as_matrix(x)
+        wide, rows, k, _ = _as_matrix(x)
         g = np.ascontiguousarray(_channels_last(out_grad)).reshape(wide.shape)
         to_x = np.empty_like(wide)
         blocks = _blocks(_COLUMN_BLOCK, wide, g, to_x)
@@ -109,7 +103,7 @@ class Columns:
         for part, gradient, centred in blocks:
             np.subtract(part, repeated, out=centred)
             dots.append(np.einsum("ij,ij->j", centred, gradient))
-            sums.append(_full(len(part), 1.0, char) @ gradient)
+            sums.append(sum_of_rows(gradient))
         to_bias, to_weight = _total(sums, k), _total(dots, k)
         to_weight *= r
         if not need_x:
@@ -158,7 +152,7 @@ class Rows:
         rows = np.ascontiguousarray(x).reshape(-1, size)
         y = np.empty_like(rows)
         statistics = np.empty((3, len(rows), 1), dtype=x.dtype)
-        share = _full(size, 1 / size, x.dtype.char)
+        share = full(size, 1 / size, x.dtype.char)
         for part, out, mean, variance, r in _blocks(_ROW_BLOCK, rows, y, *statistics):
             np.matmul(part, share, out=mean[:, 0])
             np.subtract(part, mean, out=out)
@@ -190,7 +184,7 @@ class Rows:
             np.subtract(part, m, out=out)
             np.multiply(out, gradient, out=product)
             dots.append(factor[:, 0] @ product)
-            sums.append(_full(len(part), 1.0, x.dtype.char) @ gradient)
+            sums.append(sum_of_rows(gradient))
             if not need_x:
                 continue
             # r·(k − ⟨k⟩ − x̂·⟨k·x̂⟩) with k = γ·ȳ, made of x − μ in place
