@@ -31,47 +31,46 @@ def one_hot(labels: np.ndarray) -> np.ndarray:
     return np.eye(CLASSES, dtype=np.float32)[labels]
 
 
-def needle_with(loss_of):
-    """Prepare needle with a function (module needle, labels) → (logits → loss)."""
+@REGRESSION.contender("needle", "by hand")
+def needle_by_hand():
+    """Take the course's loss, from one-hot labels, and rebind the weights' data."""
     import needle as ndl
+    from apps.simple_ml import softmax_loss
 
     images, labels, *weights = problem()
-    x = ndl.Tensor(images, requires_grad=False)
+    x, y = (ndl.Tensor(array, requires_grad=False) for array in (images, one_hot(labels)))
     w1, w2 = map(ndl.Tensor, weights)
-    loss_fn = loss_of(ndl, labels)
     loss = None
 
     def step():
         nonlocal loss
-        loss = loss_fn(ndl.relu(x @ w1) @ w2)
+        loss = softmax_loss(ndl.relu(x @ w1) @ w2, y)
         loss.backward(create_graph=False)
-        w1.data = w1.data - RATE * w1.grad.data
-        w2.data = w2.data - RATE * w2.grad.data
+        for w in (w1, w2):
+            w.data = w.data - RATE * w.grad
 
     return Prepared(step, lambda: {"loss": loss.numpy(), "W1": w1.numpy(), "W2": w2.numpy()})
 
 
 @REGRESSION.contender("needle")
 def needle():
-    """Take the course's loss, from one-hot labels."""
-    from apps.simple_ml import softmax_loss
+    """Take the loss module, from integer labels, and the optimizer."""
+    import needle as ndl
 
-    def loss_of(ndl, labels):
-        y = ndl.Tensor(one_hot(labels), requires_grad=False)
-        return lambda logits: softmax_loss(logits, y)
+    images, labels, *weights = problem()
+    x, y = (ndl.Tensor(array, requires_grad=False) for array in (images, labels))
+    w1, w2 = map(ndl.Tensor, weights)
+    loss_fn, optimizer = ndl.nn.SoftmaxLoss(), ndl.optim.SGD([w1, w2], lr=RATE)
+    loss = None
 
-    return needle_with(loss_of)
+    def step():
+        nonlocal loss
+        optimizer.reset_grad()
+        loss = loss_fn(ndl.relu(x @ w1) @ w2, y)
+        loss.backward(create_graph=False)
+        optimizer.step()
 
-
-@REGRESSION.contender("needle", "SoftmaxLoss")
-def needle_softmax_loss():
-    """Take the loss module, from integer labels."""
-
-    def loss_of(ndl, labels):
-        y, module = ndl.Tensor(labels, requires_grad=False), ndl.nn.SoftmaxLoss()
-        return lambda logits: module(logits, y)
-
-    return needle_with(loss_of)
+    return Prepared(step, lambda: {"loss": loss.numpy(), "W1": w1.numpy(), "W2": w2.numpy()})
 
 
 @REGRESSION.contender("torch")
@@ -178,7 +177,10 @@ def numpy():
     return Prepared(step, lambda: {"loss": loss, "W1": w1, "W2": w2})
 
 
-for subject, title in (("needle", "course's softmax_loss"), ("needle SoftmaxLoss", "nn.SoftmaxLoss")):
+for subject, title in (
+    ("needle", "SoftmaxLoss and SGD"),
+    ("needle by hand", "course's softmax_loss"),
+):
     REGRESSION.compare(f"softmax-regression, {title}", subject, aims={"torch": 0.75})
 
 WORKLOADS = [REGRESSION]
