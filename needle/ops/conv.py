@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..autograd import TensorOp
+from ..autograd import Tensor, TensorOp
 from ..backend import Array, Shape
 from . import im2col
 from .checks import as_integer
@@ -38,7 +38,9 @@ class Conv(TensorOp):
 
     def gradient(self, out_grad: Any, node: Any) -> Any:
         x, w = node.inputs[:2]
-        need_x, need_w, *need_bias = node.needs_input_grad
+        needs = need_x, need_w, *need_bias = node.needs_input_grad
+        if not isinstance(out_grad, Tensor):
+            return im2col.gradients(x, w, out_grad, self.stride, (self.padding, self.padding), needs)
         to_x = ConvImage(self.stride, self.padding, x.shape)(out_grad, w) if need_x else None
         to_w = ConvKernel(self.stride, self.padding, w.shape)(x, out_grad) if need_w else None
         return to_x, to_w, *[summation(out_grad, (0, 1, 2)) if need else None for need in need_bias]

@@ -64,6 +64,46 @@ def image_gradient(g: Array, w: Array, stride: int, padding: Pair, shape: Shape)
     return _scatter_windows(g, w, stride, padding, shape)
 
 
+def gradients(
+    x: Array, w: Array, g: Array, stride: int, padding: Pair, needs: tuple[bool, ...]
+) -> tuple[Array | None, ...]:
+    """What of `image_gradient`, `kernel_gradient` and, third, the bias's gradient is needed, with fewer passes.
+
+    With stride 1 both products can be had from the windows of g: the images' gradient is windows·w', w' the kernel
+    turned by 180°, and the turned kernel's is windowsᵀ·x.
+    """
+    need_x, need_w = needs[:2]
+    to_bias = [_channel_sums(g) if need else None for need in needs[2:]]
+    outer = (w.shape[0] - 1 - padding[0], w.shape[1] - 1 - padding[1])
+    if not (need_x and need_w and stride == 1 and min(outer) >= 0):
+        to_x = image_gradient(g, w, stride, padding, x.shape) if need_x else None
+        return to_x, kernel_gradient(x, g, stride, padding, w.shape) if need_w else None, *to_bias
+    xp, channels = array_module(x), x.shape[3]
+    turned = w[::-1, ::-1].swapaxes(2, 3)
+    matrix = turned.reshape(-1, channels)
+    to_x = xp.empty(x.shape, dtype=xp.result_type(g, w))
+    total = xp.zeros(matrix.shape, dtype=xp.result_type(x, g))
+    part = xp.empty_like(total)
+    for images, rows, columns in _blocks(g, w.shape[:2], 1, outer):
+        xp.matmul(columns, matrix, out=to_x[images, rows].reshape(-1, channels))
+        xp.matmul(columns.T, x[images, rows].reshape(-1, channels), out=part)
+        total += part
+    return to_x, total.reshape(turned.shape)[::-1, ::-1].swapaxes(2, 3), *to_bias
+
+
+def _channel_sums(g: Array) -> Array:
+    """Σ over all pixels, by products with ones, image by image: rounding errors hardly grow with the batch."""
+    xp = array_module(g)
+    n, rows, columns, channels = g.shape
+    count = _per_block(xp, g[:1].nbytes, n)
+    ones = xp.ones(count * rows * columns, dtype=g.dtype)
+    total = xp.zeros(channels, dtype=g.dtype)
+    for start in range(0, n, count):
+        pixels = g[start : start + count].reshape(-1, channels)
+        total += ones[: len(pixels)] @ pixels
+    return total
+
+
 def _scatter_windows(g: Array, w: Array, stride: int, padding: Pair, shape: Shape) -> Array:
     xp = array_module(g)
     (n, height, width, _), (top, left) = shape, padding
