@@ -47,6 +47,18 @@ def test_gradients_and_second_derivatives_of_result_and_weights(causal):
     assert gradgradcheck(lambda q, k, v: ndl.attention(q, k, v, causal), inputs)
 
 
+@pytest.mark.parametrize("causal", [False, True])
+def test_packed_queries_keys_and_values_give_the_same(causal):
+    qkv = np.random.randn(BATCH, KEYS, 3, HEADS, SIZE)
+    parts = [qkv[:, :, k].transpose(0, 2, 1, 3) for k in range(3)]
+    for packed, expected in zip(ndl.self_attention(qkv, causal), ndl.attention(*parts, causal)):
+        np.testing.assert_array_equal(packed, expected)
+    assert gradcheck(lambda x: ndl.self_attention(x, causal), qkv)
+    assert gradgradcheck(lambda x: ndl.self_attention(x, causal), qkv)
+    with pytest.raises(ValueError, match=r"self_attention: shape \(batch, length, 3, heads, size\)"):
+        ndl.self_attention(qkv[:, :, :2])
+
+
 @pytest.mark.parametrize("needed", [(0,), (1,), (2,), (0, 2)])
 def test_gradients_of_some_inputs_alone(needed):
     inputs = triple()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import ops
+from .. import init, ops
 from ..backend import Device
 from ..ops.attention import attention_weights, check_attention
 from .basic import Dropout, Linear, check_input, check_size
@@ -45,6 +45,11 @@ class MultiHeadAttention(Module):
         self.causal = causal
         self.dropout = Dropout(dropout)
 
+    @property
+    def drops(self) -> bool:
+        """Whether weights are dropped now: in training, with a probability above 0."""
+        return self.training and self.dropout.p > 0
+
     def forward(self, q: Any, k: Any, v: Any) -> tuple[Any, Any]:
         """Attend.
 
@@ -67,7 +72,7 @@ class MultiHeadAttention(Module):
         ValueError
             If the shapes do not fit.
         """
-        if not (self.training and self.dropout.p):
+        if not self.drops:
             return ops.attention(q, k, v, self.causal)
         q, k, v = check_attention("MultiHeadAttention", q, k, v, self.causal)
         probs = self.dropout(attention_weights(q, k, self.causal))
@@ -175,26 +180,51 @@ class AttentionLayer(Module):
             If a shape does not fit.
         """
         k, v = q if k is None else k, q if v is None else v
-        heads = [
-            self._heads(what, x, norm, projection)
-            for what, x, norm, projection in (
-                ("q", q, self.prenorm_q, self.q_projection),
-                ("k", k, self.prenorm_k, self.k_projection),
-                ("v", v, self.prenorm_v, self.v_projection),
-            )
-        ]
-        result, _ = self.attn(*heads)
+        if q is k and q is v and self.k_features == self.v_features == self.q_features and not self.attn.drops:
+            result, _ = ops.self_attention(self._packed(q), self.attn.causal)
+        else:
+            heads = [
+                self._heads(what, x, norm, projection)
+                for what, x, norm, projection in (
+                    ("q", q, self.prenorm_q, self.q_projection),
+                    ("k", k, self.prenorm_k, self.k_projection),
+                    ("v", v, self.prenorm_v, self.v_projection),
+                )
+            ]
+            result, _ = self.attn(*heads)
         batch, _, length, _ = result.shape
         side_by_side = ops.reshape(ops.transpose(result, (1, 2)), (batch, length, self.num_head * self.dim_head))
         return self.out_projection(side_by_side)
 
+    def _packed(self, x: Any) -> Any:
+        """Queries, keys and values of the same vectors, (batch, length, 3, heads, dim_head), from one product.
+
+        The three normalisations differ only in scale γ and shift β, which move into the projections: with x̂ the
+        normalised vectors, (γ·x̂ + β)·W = x̂·(γ·W) + β·W.
+        """
+        shape = self._check("q", x, self.q_features)
+        norms = (self.prenorm_q, self.prenorm_k, self.prenorm_v)
+        weights = [p.weight for p in (self.q_projection, self.k_projection, self.v_projection)]
+        scaled = [ops.reshape(norm.weight, (-1, 1)) * w for norm, w in zip(norms, weights)]
+        shifts = [ops.matmul(norm.bias, w) for norm, w in zip(norms, weights)]
+        kind: dict[str, Any] = {"device": x.device, "dtype": x.dtype}
+        one, zero = init.ones(self.q_features, **kind), init.zeros(self.q_features, **kind)
+        normal = ops.layer_norm(x, one, zero, self.prenorm_q.eps)
+        packed = ops.linear(normal, ops.concatenate(scaled, 1), ops.concatenate(shifts))
+        return ops.reshape(packed, (*shape[:2], 3, self.num_head, self.dim_head))
+
+    def _check(self, what: str, x: Any, features: int) -> tuple[int, ...]:
+        shape = check_input("AttentionLayer", x).shape
+        if len(shape) != 3 or shape[2] != features or shape[1] == 0:
+            raise ValueError(
+                f"AttentionLayer: {what} of shape (batch, length, {features}) with at least one position is needed, "
+                f"got {shape}"
+            )
+        return shape
+
     def _heads(self, what: str, x: Any, norm: Module, projection: Linear) -> Any:
         """Shape (batch, length, features) → (batch, heads, length, dim_head), as a view of the projection."""
-        shape = check_input("AttentionLayer", x).shape
-        if len(shape) != 3 or shape[2] != projection.in_features:
-            raise ValueError(
-                f"AttentionLayer: {what} of shape (batch, length, {projection.in_features}) is needed, got {shape}"
-            )
+        shape = self._check(what, x, projection.in_features)
         projected = projection(norm(x))
         return ops.transpose(ops.reshape(projected, (*shape[:2], self.num_head, self.dim_head)), (1, 2))
 

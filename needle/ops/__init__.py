@@ -26,7 +26,7 @@ from .arithmetic import (
     power,
     power_scalar,
 )
-from .attention import Attention, attention
+from .attention import Attention, SelfAttention, attention, self_attention
 from .contiguous import Contiguous, contiguous
 from .conv import Conv, ConvImage, ConvKernel, conv
 from .elementwise import Cast, Exp, Log, Sigmoid, Sqrt, Tanh, To, astype, exp, log, sigmoid, sqrt, tanh, to

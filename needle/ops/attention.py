@@ -22,7 +22,8 @@ from ..backend import Array, array_module, weak
 from .common import as_value, check_devices, constant, shape_of
 from .composite import FusedGradient
 from .logarithmic import softmax
-from .shape import broadcast_to, transpose
+from .shape import broadcast_to, permute, transpose
+from .tuples import split
 
 #: Bytes of attention weights worked on at a time: what should stay in cache, or, on a GPU, in few large products.
 BLOCK_BYTES = 1 << 17
@@ -38,22 +39,7 @@ class Attention(TensorTupleOp):
         self.causal = causal
 
     def compute(self, q: Array, k: Array, v: Array) -> tuple:
-        xp = array_module(q)
-        dtype = xp.result_type(q, k, v)
-        weights = xp.empty((*q.shape[:3], k.shape[2]), dtype=dtype)
-        result = _heads_inside(xp, (*q.shape[:3], v.shape[3]), dtype)
-        scale = weak(1 / math.sqrt(q.shape[3]), weights)
-        mask = future(xp, q.shape[2], k.shape[2], dtype) if self.causal else None
-        for b in _blocks(weights):
-            p = xp.matmul(q[b], k[b].swapaxes(2, 3), out=weights[b])
-            p *= scale
-            if mask is not None:
-                p += mask
-            p -= p.max(axis=3, keepdims=True)
-            xp.exp(p, out=p)
-            p /= p.sum(axis=3, keepdims=True)
-            xp.matmul(p, v[b], out=result[b])
-        return result, weights
+        return _attend(q, k, v, self.causal)
 
     def gradient(self, out_grad: Any, node: Any) -> Any:
         return AttentionGradient(self.causal, node.needs_input_grad)(*node.inputs, *out_grad, node.output[1])
@@ -70,33 +56,105 @@ class AttentionGradient(FusedGradient):
         self.causal = causal
 
     def compute(self, *arrays: Array) -> tuple:
-        q, k, v, result_grad, weights_grad, weights = arrays
-        xp = array_module(q)
-        to_q, to_k, to_v = (
-            _heads_inside(xp, a.shape, weights.dtype) if need else None for a, need in zip(arrays, self.needs)
-        )
-        scale = weak(1 / math.sqrt(q.shape[3]), weights)
-        for b in _blocks(weights):
-            p, r = weights[b], result_grad[b]
-            if to_v is not None:
-                xp.matmul(p.swapaxes(2, 3), r, out=to_v[b])
-            if to_q is None and to_k is None:
-                continue
-            s = r @ v[b].swapaxes(2, 3)
-            s += weights_grad[b]
-            s *= p
-            s -= p * s.sum(axis=3, keepdims=True)
-            s *= scale
-            if to_q is not None:
-                xp.matmul(s, k[b], out=to_q[b])
-            if to_k is not None:
-                xp.matmul(s.swapaxes(2, 3), q[b], out=to_k[b])
-        return tuple([g for g in (to_q, to_k, to_v) if g is not None])
+        *inputs, result_grad, weights_grad, weights = arrays
+        xp = array_module(weights)
+        grads = [_heads_inside(xp, a.shape, weights.dtype) if need else None for a, need in zip(inputs, self.needs)]
+        _attend_backward(inputs, result_grad, weights_grad, weights, grads)
+        return tuple([g for g in grads if g is not None])
 
     def function(self, *inputs: Tensor) -> Sequence[Tensor]:
         q, k, v = inputs
-        weights = attention_weights(q, k, self.causal)
-        return weights @ v, weights
+        return _attend_by_ops(q, k, v, self.causal)
+
+
+class SelfAttention(TensorTupleOp):
+    """`Attention` of queries, keys and values that lie side by side in one array (B, T, 3, H, d)"""
+
+    reads = ("inputs", "output")
+
+    def __init__(self, causal: bool):
+        self.causal = causal
+
+    def compute(self, qkv: Array) -> tuple:
+        q, k, v = _unpacked(qkv)
+        return _attend(q, k, v, self.causal)
+
+    def gradient(self, out_grad: Any, node: Any) -> Any:
+        return SelfAttentionGradient(self.causal, (True,))(*node.inputs, *out_grad, node.output[1])
+
+
+class SelfAttentionGradient(FusedGradient):
+    """The gradient of `SelfAttention`, in one array too"""
+
+    cotangents = 2
+    saved = 1
+
+    def __init__(self, causal: bool, needs: tuple[bool, ...]):
+        super().__init__(needs)
+        self.causal = causal
+
+    def compute(self, qkv: Array, result_grad: Array, weights_grad: Array, weights: Array) -> tuple:
+        grad = array_module(qkv).empty(qkv.shape, dtype=qkv.dtype)
+        _attend_backward(_unpacked(qkv), result_grad, weights_grad, weights, _unpacked(grad))
+        return (grad,)
+
+    def function(self, *inputs: Tensor) -> Sequence[Tensor]:
+        q, k, v = split(permute(inputs[0], (2, 0, 3, 1, 4)), 0)
+        return _attend_by_ops(q, k, v, self.causal)
+
+
+def _unpacked(qkv: Array) -> list[Array]:
+    """Views of shape (B, H, T, d)."""
+    return [qkv[:, :, k].swapaxes(1, 2) for k in range(3)]
+
+
+def _attend(q: Array, k: Array, v: Array, causal: bool) -> tuple[Array, Array]:
+    xp = array_module(q)
+    dtype = xp.result_type(q, k, v)
+    weights = xp.empty((*q.shape[:3], k.shape[2]), dtype=dtype)
+    result = _heads_inside(xp, (*q.shape[:3], v.shape[3]), dtype)
+    scale = weak(1 / math.sqrt(q.shape[3]), weights)
+    mask = future(xp, q.shape[2], k.shape[2], dtype) if causal else None
+    for b in _blocks(weights):
+        p = xp.matmul(q[b], k[b].swapaxes(2, 3), out=weights[b])
+        p *= scale
+        if mask is not None:
+            p += mask
+        p -= p.max(axis=3, keepdims=True)
+        xp.exp(p, out=p)
+        p /= p.sum(axis=3, keepdims=True)
+        xp.matmul(p, v[b], out=result[b])
+    return result, weights
+
+
+def _attend_backward(
+    inputs: Sequence[Array], result_grad: Array, weights_grad: Array, weights: Array, grads: Sequence[Array | None]
+) -> None:
+    """Write the gradients of queries, keys and values into `grads`, where there is an array."""
+    xp = array_module(weights)
+    (q, k, v), (to_q, to_k, to_v) = inputs, grads
+    scale = weak(1 / math.sqrt(q.shape[3]), weights)
+    for b in _blocks(weights):
+        p, r = weights[b], result_grad[b]
+        if to_v is not None:
+            xp.matmul(p.swapaxes(2, 3), r, out=to_v[b])
+        if to_q is None and to_k is None:
+            continue
+        s = r @ v[b].swapaxes(2, 3)
+        s += weights_grad[b]
+        s *= p
+        s -= p * s.sum(axis=3, keepdims=True)
+        s *= scale
+        if to_q is not None:
+            xp.matmul(s, k[b], out=to_q[b])
+        if to_k is not None:
+            xp.matmul(s.swapaxes(2, 3), q[b], out=to_k[b])
+
+
+def _attend_by_ops(q: Any, k: Any, v: Any, causal: bool) -> tuple[Any, Any]:
+    """Result and weights, made of ordinary ops."""
+    weights = attention_weights(q, k, causal)
+    return weights @ v, weights
 
 
 def _blocks(weights: Array) -> Iterator[slice]:
@@ -183,4 +241,43 @@ def attention(q: Any, k: Any, v: Any, causal: bool = False) -> tuple[Any, Any]:
     ((1, 2, 3, 4), array([1., 0., 0.], dtype=float32))
     """
     value = Attention(causal)(*check_attention("attention", q, k, v, causal))
+    return value[0], value[1]
+
+
+def self_attention(qkv: Any, causal: bool = False) -> tuple[Any, Any]:
+    """`attention` of queries, keys and values of one size that lie side by side, as one projection gives them.
+
+    Parameters
+    ----------
+    qkv : Tensor
+        Shape (batch, length, 3, heads, d): queries, keys and values along the third axis.
+    causal : bool
+        Whether a query sees only the keys up to its own place.
+
+    Returns
+    -------
+    result : Tensor
+        Shape (batch, heads, length, d).
+    weights : Tensor
+        Shape (batch, heads, length, length).
+
+    Raises
+    ------
+    ValueError
+        If the shape is another.
+
+    Examples
+    --------
+    >>> import needle as ndl
+    >>> result, weights = ndl.self_attention(ndl.init.randn(2, 7, 3, 4, 8))
+    >>> result.shape, weights.shape
+    ((2, 4, 7, 8), (2, 4, 7, 7))
+    """
+    qkv = as_value("self_attention", qkv)
+    shape = shape_of(qkv)
+    if len(shape) != 5 or shape[2] != 3 or shape[1] == 0 or shape[4] == 0:
+        raise ValueError(
+            f"self_attention: shape (batch, length, 3, heads, size), length and size at least 1, is needed, got {shape}"
+        )
+    value = SelfAttention(causal)(qkv)
     return value[0], value[1]
