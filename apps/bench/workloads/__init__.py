@@ -12,6 +12,9 @@ TOPICS = (
     "batch_norm",
     "layer_norm",
     "cross_entropy",
+    "conv_block",
+    "lstm",
+    "transformer_layer",
     "imports",
 )
 
