@@ -7,6 +7,7 @@ from .census import Census, live_tensors
 from .cost import GraphSummary, NodeCost, graph_summary, node_cost, recorded_nodes
 from .creation import Origin, origin, track
 from .growth import GrowthError, no_growth
+from .history import HistoryWarning, history_warning
 from .holders import why_alive
 from .holdings import Holding, held_by
 from .naming import Chain
@@ -17,12 +18,14 @@ __all__ = [
     "Chain",
     "GraphSummary",
     "GrowthError",
+    "HistoryWarning",
     "Holding",
     "NodeCost",
     "Origin",
     "Peak",
     "graph_summary",
     "held_by",
+    "history_warning",
     "live_tensors",
     "no_growth",
     "node_cost",

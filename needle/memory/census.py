@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from .. import backend
-from ..autograd import Leaf, Value
+from ..autograd import Stub, Value
 
 
 def subclasses(cls: type) -> set[type]:
@@ -44,9 +44,16 @@ def live_values() -> list[Value]:
     return [item for item in gc.get_objects() if type(item) in types]
 
 
-def live_leaves() -> list[Leaf]:
-    """Every edge from a graph to a leaf's array."""
-    return [item for item in gc.get_objects() if type(item) is Leaf]
+def live_nodes() -> list[Any]:
+    """Every `Value`, and every node of a graph whose tensor is gone: the graph has a `Stub` in its place."""
+    types = subclasses(Value) | {Stub}
+    found = [item for item in gc.get_objects() if type(item) in types]
+    return [item for item in found if type(item) is not Stub or (item.op is not None and item.ref() is None)]
+
+
+def token(node: Any) -> weakref.ref:
+    """What identifies a node for good, dead or alive: the weak reference to its tensor."""
+    return node.ref if type(node) is Stub else weakref.ref(node)
 
 
 def arrays_in(data: Any) -> Iterator[Any]:
@@ -56,6 +63,14 @@ def arrays_in(data: Any) -> Iterator[Any]:
             yield from arrays_in(item)
     elif backend.is_array(data):
         yield data
+
+
+def arrays_of(value: Any) -> Iterator[Any]:
+    """The arrays of a node, and those that it holds of what it was computed from, whoever has the tensors."""
+    yield from arrays_in(value.cached_data)
+    for edge in value._inputs or ():
+        if type(edge) is Stub:
+            yield from arrays_in(edge.cached_data)
 
 
 def storage(array: Any) -> tuple[Any, int]:
@@ -97,21 +112,23 @@ class Census:
     ----------
     count : int
         How many there are.
+    stubs : int
+        How many nodes graphs hold without their tensors: of these they keep what gradients need.
     bytes : int
-        Bytes of their arrays; arrays that share memory are counted once.
+        Bytes of the arrays of both, and of those that graphs hold of leaves; arrays that share memory are counted once.
     with_graph : int
         How many were computed by a recorded op, so that they hold a graph.
     by_op, by_shape, by_dtype, by_device : Counter
         How many there are of each kind. Leaves stand under the name of their class.
     """
 
-    def __init__(self, values: Iterable[Value]):
-        values = [
-            v for v in values if getattr(v, "cached_data", self) is not self
-        ]  # one in the making has no array yet
+    def __init__(self, nodes: Iterable[Any]):
+        nodes = [node for node in nodes if hasattr(node, "cached_data")]  # one in the making has none yet
+        values = [node for node in nodes if isinstance(node, Value)]
         self._refs = [weakref.ref(v) for v in values]
         self.count = len(values)
-        self.bytes = bytes_of(array for v in values for array in arrays_in(v.cached_data))
+        self.stubs = len(nodes) - len(values)
+        self.bytes = bytes_of(array for node in nodes for array in arrays_of(node))
         self.with_graph = sum(v.op is not None for v in values)
         self.by_op = Counter(op_name(v) for v in values)
         self.by_shape: Counter = Counter()
@@ -134,6 +151,7 @@ class Census:
     def __str__(self) -> str:
         lines = [
             f"{count(self.count, 'live tensor')}, {self.bytes:,} bytes; {self.with_graph} computed by a recorded op"
+            + (f"; graphs hold {count(self.stubs, 'node')} more" if self.stubs else "")
         ]
         for title, counter in (
             ("op", self.by_op),
@@ -170,7 +188,7 @@ def live_tensors() -> Census:
     >>> after.count - before.count, after.by_op["EWiseMul"] - before.by_op["EWiseMul"]
     (2, 1)
     """
-    return Census(live_values())
+    return Census(live_nodes())
 
 
 def all_arrays(frames: Iterable[dict] = ()) -> list[Any]:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ..autograd import Leaf, Tensor, Value, _leaf_of, _post_order, grad
+from ..autograd import Stub, Tensor, Value, _post_order, grad
 from .census import arrays_in, bytes_of, count, op_name, storage
 from .creation import Origin, here, listening, origin
 
@@ -167,7 +167,7 @@ class GraphSummary:
         The holders of most memory, each with its bytes: op, shape, dtype and, if tracked, the line that made it.
     """
 
-    def __init__(self, nodes: list[Value], leaves: list[Leaf], depth: int, top: int):
+    def __init__(self, nodes: list[Any], leaves: list[Any], depth: int, top: int):
         self.nodes = len(nodes)
         self.leaves = len(leaves)
         self.depth = depth
@@ -214,10 +214,9 @@ def graph_summary(tensor: Value, top: int = 5) -> GraphSummary:
     -------
     GraphSummary
 
-    Raises
-    ------
-    RuntimeError
-        If a backward has taken the graph apart.
+    Notes
+    -----
+    Where a backward with ``create_graph=False`` has taken the graph apart it ends: nothing is kept beyond.
 
     Examples
     --------
@@ -232,12 +231,34 @@ def graph_summary(tensor: Value, top: int = 5) -> GraphSummary:
                24 bytes  leaf (1, 3) float64
                8 bytes  Summation () float64
     """
-    order = _post_order([tensor if tensor.op is not None else _leaf_of(tensor)])
-    depth: dict[Any, int] = {}
-    for node in order:
-        depth[node] = 0 if node.op is None else 1 + max((depth[edge] for edge in node._inputs), default=0)
-    nodes = [node for node in order[::-1] if node.op is not None]
-    return GraphSummary(nodes, [node for node in order if node.op is None], depth[order[-1]], top)
+    return summarize([tensor], top)
+
+
+def summarize(tensors: Iterable[Value], top: int) -> GraphSummary:
+    """`graph_summary` of several tensors together: what their graphs share is counted once."""
+    found = depths(tensors)
+    nodes = [node for node in found if node.op is not None]
+    leaves = [node for node in found if node.op is None]
+    return GraphSummary(nodes[::-1], leaves, max(found.values(), default=0), top)
+
+
+def depths(values: Iterable[Any]) -> dict[Any, int]:
+    """The number of ops on the longest path to each of `values` from a leaf, or from a graph that was taken apart."""
+    depths: dict[Any, int] = {}
+    for start in values:
+        stack = [start]
+        while stack:
+            node = stack[-1]
+            if node in depths:
+                stack.pop()
+                continue
+            edges = node._inputs or ()
+            waiting = [edge for edge in edges if edge not in depths]
+            if waiting:
+                stack.extend(waiting)
+            else:
+                depths[stack.pop()] = 0 if node.op is None else 1 + max([depths[edge] for edge in edges], default=0)
+    return depths
 
 
 def _arrays_of_op(item: Any) -> Iterable[Any]:
@@ -248,13 +269,17 @@ def _arrays_of_op(item: Any) -> Iterable[Any]:
 
 def _describe(item: Any) -> str:
     name = "leaf" if item.op is None else op_name(item)
-    shapes = ", ".join(f"{tuple(array.shape)} {array.dtype}" for array in arrays_in(item.cached_data))
-    tensor = item.ref() if isinstance(item, Leaf) else item
-    made = origin(tensor) if tensor is not None else None
-    return f"{name} {shapes}" + (f"  {made}" if made else "")
+    made = origin(item)
+    return f"{name} {shapes(item)}" + (f"  {made}" if made else "")
+
+
+def shapes(node: Any) -> str:
+    """Shape and dtype of a node; of each item of a tuple."""
+    arrays = [node] if type(node) is Stub and node.cached_data is None else arrays_in(node.cached_data)
+    return ", ".join(f"{tuple(array.shape)} {array.dtype}" for array in arrays)
 
 
 def _leaves(output: Tensor) -> list[Tensor]:
     """The leaves under `output` that somebody holds."""
-    found: list[Any] = [n.ref() for n in _post_order([output]) if isinstance(n, Leaf) and n.requires_grad]
+    found: list[Any] = [n.ref() for n in _post_order([output]) if isinstance(n, Stub) and n.requires_grad]
     return [tensor for tensor in found if tensor is not None]

@@ -106,16 +106,27 @@ def place_of(filename: str, line: int) -> str:
     return f"{filename if relative.startswith(os.pardir) else relative}:{line}"
 
 
-_origins: weakref.WeakKeyDictionary[Value, Origin] = weakref.WeakKeyDictionary()
+# By the id of the weak reference to the tensor, which is kept here so that its id stays its own. A graph that keeps a
+# stub of a tensor instead of the tensor has that same weak reference.
+_origins: dict[int, tuple[weakref.ref, Origin]] = {}
+_room = 1000  # how many there may be before those of tensors that are gone are looked for
 
 
-def origin(tensor: Value) -> Origin | None:
+def origin(tensor: Any) -> Origin | None:
     """Where `tensor` was made, if that was while `track` was on."""
-    return _origins.get(tensor)
+    ref = tensor.ref if type(tensor) is autograd.Stub else weakref.ref(tensor)
+    return _origins[id(ref)][1] if id(ref) in _origins else None
 
 
 def _record_origin(value: Value) -> None:
-    _origins[value] = here(sys._getframe(2))
+    global _room
+    ref = weakref.ref(value)
+    _origins[id(ref)] = (ref, here(sys._getframe(2)))
+    if len(_origins) > _room:
+        del ref
+        for key in [key for key, kept in _origins.items() if kept[0]() is None and sys.getrefcount(kept[0]) <= 2]:
+            del _origins[key]
+        _room = max(1000, 2 * len(_origins))
 
 
 @contextmanager
@@ -159,7 +170,7 @@ def here(frame: FrameType | None) -> Origin:
         return Origin(*place, "a sum of gradients")
     node = locals_of(frame).get("node")
     op = getattr(node, "op", None)
-    return Origin(*place) if node is None or op is None else Origin(*place, type(op).__name__, _origins.get(node))
+    return Origin(*place) if node is None or op is None else Origin(*place, type(op).__name__, origin(node))
 
 
 # An op of the user's own is called by backward: its gradient is found so many calls further out at most.

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
-from ..autograd import Value
 from .advice import advice
-from .census import all_arrays, arrays_in, count, live_values, op_name, storage
+from .census import all_arrays, count, live_nodes, op_name, storage, token
+from .cost import shapes
 from .creation import Origin, origin, track
 from .holders import References, local_variables
 from .naming import Chain
@@ -49,10 +49,10 @@ class _Moment:
     """What is alive at one moment, held weakly."""
 
     def __init__(self) -> None:
-        values = live_values()
-        self.count = len(values)
-        self.kinds = Counter(_kind(v) for v in values)
-        self.refs = [weakref.ref(v) for v in values]
+        nodes = live_nodes()
+        self.count = len(nodes)
+        self.kinds = Counter(_kind(node) for node in nodes)
+        self.tokens = {id(ref): ref for ref in map(token, nodes)}
         self.bytes = 0
         self.arrays: dict[int, Any] = {}
         self.shapes: Counter = Counter()
@@ -65,21 +65,20 @@ class _Moment:
                 self.shapes[(str(array.dtype), tuple(array.shape))] += 1
                 self.arrays[id(array)] = weakref.ref(array)
 
-    def new_values(self) -> dict[tuple, list[Value]]:
+    def new_nodes(self) -> dict[tuple, list[Any]]:
         """Those that are alive now and were not then, by kind, in the order in which they were made."""
-        old = {id(value) for value in (ref() for ref in self.refs) if value is not None}
-        found: dict[tuple, list[Value]] = {}
-        for value in live_values():
-            if id(value) not in old:
-                found.setdefault(_kind(value), []).append(value)
+        found: dict[tuple, list[Any]] = {}
+        for node in live_nodes():
+            if id(token(node)) not in self.tokens:
+                found.setdefault(_kind(node), []).append(node)
         return found
 
 
-def _kind(value: Value) -> tuple[str, str, Origin | None]:
+def _kind(node: Any) -> tuple[str, str, Origin | None]:
     """What tensors are grouped by: op, shapes and the line that made them."""
-    data = getattr(value, "cached_data", None)
-    shapes = ", ".join(f"{tuple(array.shape)} {array.dtype}" for array in arrays_in(data))
-    return op_name(value) if data is not None else type(value).__name__, shapes, origin(value)
+    if not hasattr(node, "cached_data"):  # in the making
+        return type(node).__name__, "", None
+    return op_name(node), shapes(node), origin(node)
 
 
 class no_growth:
@@ -108,7 +107,8 @@ class no_growth:
 
     Notes
     -----
-    A loop holds the tensors of its last round in its variables, which is no growth: they are there at both counts.
+    A node that a graph holds without its tensor counts as a tensor. A loop holds the tensors of its last round in its
+    variables, which is no growth: they are there at both counts.
 
     Examples
     --------
@@ -241,7 +241,7 @@ class no_growth:
                 if array is not None and id(array) not in old and len(chains) < _HOLDERS:
                     explain(array)
             return list(chains.values())
-        fresh = before.new_values()
+        fresh = before.new_nodes()
         # The oldest of a kind: those of the last step are held by a loop's variables anyway.
         oldest = [fresh[kind][0] for kind, _ in kinds if kind in fresh]
         alone = [value for value in oldest if not references.in_a_graph(value)]  # not found by way of another

@@ -15,8 +15,8 @@ import types
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ..autograd import Value
-from .census import Tensors, live_values
+from ..autograd import Stub, Value
+from .census import Tensors, subclasses
 from .creation import PACKAGE, locals_of
 from .naming import Chain, describe, label, variable
 
@@ -89,17 +89,29 @@ class References:
             for name, value in locals_of(frame).items():
                 self._locals.setdefault(id(value), []).append((frame, name))
 
-        self._consumers: dict[int, list[Value]] = {}
+        self._consumers: dict[int, list[Any]] = {}
         self._edges: set[int] = set()
-        for value in live_values():
-            inputs = getattr(value, "_inputs", None) or ()
-            self._edges.add(id(inputs))
-            for edge in inputs:
-                self._consumers.setdefault(id(edge), []).append(value)
+        nodes = subclasses(Value) | {Stub}
+        for node in self._objects:
+            if type(node) in nodes:
+                inputs = getattr(node, "_inputs", None) or ()
+                self._edges.add(id(inputs))
+                for edge in inputs:
+                    self._consumers.setdefault(id(edge), []).append(node)
 
-    def in_a_graph(self, value: Value) -> bool:
-        """Whether another tensor was computed from this one and holds it."""
-        return id(value) in self._consumers
+    def in_a_graph(self, node: Any) -> bool:
+        """Whether another node was computed from this one and holds it, or a stub of it."""
+        return id(node) in self._consumers or id(getattr(node, "_stub", None)) in self._consumers
+
+    def holders_of(self, items: list) -> dict[int, int]:
+        """For the id of each of `items` that an object refers to, the id of the first such object."""
+        wanted = set(map(id, items))
+        found: dict[int, int] = {}
+        for holder in self._objects:
+            for item in gc.get_referents(holder):
+                if id(item) in wanted and id(holder) not in self._edges:
+                    found.setdefault(id(item), id(holder))
+        return found
 
     def explain(self, target: Any) -> Chain:
         """The answer of `why_alive` for `target`."""
@@ -261,4 +273,4 @@ def _cycle(target: Any, towards: dict[int, Any]) -> list:
 
 
 def _is_edges(holder: Any, referent: Any) -> bool:
-    return isinstance(holder, Value) and holder._inputs is referent
+    return isinstance(holder, (Value, Stub)) and holder._inputs is referent

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
-from ..autograd import Leaf, Tensor, Value
+from ..autograd import Stub, Tensor, Value
 from .census import array_types, op_name
 from .creation import locals_of, place_of
 
@@ -71,7 +71,9 @@ def label(item: Any) -> str:
     """What to call an object: its class, and for a tensor its op."""
     if isinstance(item, Value):
         return f"{type(item).__name__}({op_name(item)})" if item.op is not None else type(item).__name__
-    if isinstance(item, Leaf):
+    if isinstance(item, Stub) and item.op is not None:
+        return f"Tensor({op_name(item)})"
+    if isinstance(item, Stub):
         return "a leaf's array"
     if type(item) in array_types():
         return f"array of {item.dtype} {tuple(item.shape)}"
@@ -105,7 +107,7 @@ def describe(chain: Chain, path: list) -> Chain:
         if end > at:
             chain.graph = True
             parts.append(text)
-            if any(isinstance(step, Value) for step in path[at + 1 : end]):
+            if any(isinstance(step, (Value, Stub)) for step in path[at + 1 : end]):
                 parts.append(f"… graph of {graph_size(path[at])} nodes")
             text, at = label(path[end]), end
             continue
@@ -124,7 +126,7 @@ def describe(chain: Chain, path: list) -> Chain:
     return chain
 
 
-def graph_size(value: Value) -> int:
+def graph_size(value: Any) -> int:
     """How many computed nodes the graph of `value` has, itself included."""
     seen = {value}
     stack: list[Any] = [value]
@@ -138,8 +140,11 @@ def graph_size(value: Value) -> int:
 
 def _end_of_graph(path: list, at: int) -> int:
     """Where the edges of a graph that `path` follows from position `at` on end."""
-    while at < len(path) - 1 and isinstance(path[at], Value):
+    while at < len(path) - 1 and isinstance(path[at], (Value, Stub)):
         edges, following = path[at]._inputs or (), path[at + 1]
+        if following is getattr(path[at], "_stub", None):
+            at += 1  # a tensor holds the stub that graphs have in its place
+            continue
         if following is edges and at + 2 < len(path):
             at += 2
         elif any(edge is following for edge in edges):

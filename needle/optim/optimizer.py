@@ -50,6 +50,9 @@ class Optimizer:
     needle.Tensor([ 0.9 -0.9])
     """
 
+    _resets = 0
+    _watch: Any = None
+
     def __init__(self, params: Iterable[Tensor]):
         name = type(self).__name__
         if isinstance(params, Tensor) or not isinstance(params, Iterable):
@@ -74,9 +77,18 @@ class Optimizer:
         raise NotImplementedError(f"{type(self).__name__} has no step")
 
     def reset_grad(self) -> None:
-        """Let go of all gradients (and of the graphs that they may hold)."""
+        """Let go of all gradients (and of the graphs that they may hold).
+
+        Being called once in each step, this is also where a graph that grows with the steps is noticed: at step 32, 64,
+        128 and so on `needle.memory.history` has a look.
+        """
         for p in self.params:
             p.grad = None
+        self._resets += 1
+        if self._watch is not None or (self._resets >= 32 and self._resets & (self._resets - 1) == 0):
+            from ..memory import history  # not before: importing needle imports no tools
+
+            self._watch = history.look(self._watch, self._resets)
 
     def clip_grad_norm(self, max_norm: float = 0.25) -> Tensor:
         """Scale all gradients down by one factor so that their joint Euclidean norm is at most `max_norm`.
