@@ -206,6 +206,11 @@ def test_unused_items_of_a_tuple_get_zeros(create_graph):
     assert x.grad.numpy().tolist() == [[7, 8], [0, 0], [1, 2]]
 
 
+def test_a_constant_tuple_is_taken_apart():
+    first, _ = ndl.split(ndl.Tensor([[1.0], [2.0]], requires_grad=False), axis=0)
+    assert first.is_leaf() and first.item() == 1
+
+
 def test_ops_and_gradients_of_0_d_tensors_are_arrays():
     x = ndl.Tensor(np.float32(2.0))
     y = x * x + 1

@@ -196,8 +196,8 @@ class Stub:
         self._inputs = tensor._inputs
         self.cached_data = array
         self.requires_grad = tensor.requires_grad
-        self.shape = tensor.cached_data.shape
-        self.dtype = tensor.cached_data.dtype
+        data = tensor.cached_data
+        self.shape, self.dtype = (None, None) if type(data) is tuple else (data.shape, data.dtype)
         self.ref = weakref.ref(tensor)
 
     @property
@@ -217,7 +217,8 @@ class Stub:
         tensor: Any = self.ref()
         if tensor is not None and (self.op is not None or tensor.cached_data is self.cached_data):
             return tensor
-        tensor = Tensor._from_array(self.cached_data, self.requires_grad)
+        kind: Any = TensorTuple if type(self.cached_data) is tuple else Tensor
+        tensor = kind._from_array(self.cached_data, self.requires_grad)
         tensor.op = self.op
         tensor._inputs = self._inputs
         tensor._stub = self
@@ -913,7 +914,7 @@ def _as_gradient(cotangent: Any) -> Any:
     if isinstance(cotangent, np.generic) or (type(cotangent) is _ndarray and not cotangent.flags.writeable):
         cotangent = np.array(cotangent)
     elif type(cotangent) is not _ndarray and 0 in cotangent.strides:  # on a GPU such a view can be written into
-        cotangent = cotangent.copy()
+        cotangent = backend.compute(lambda a: a.copy(), (cotangent,))
     return Tensor._from_array(cotangent, False)
 
 
@@ -1114,5 +1115,6 @@ class lazy(_Switch):
 def __getattr__(name: str) -> Any:
     """``TENSOR_COUNTER``: how many tensors are alive, counted when it is asked for."""
     if name == "TENSOR_COUNTER":
-        return sum(isinstance(value, Value) for value in gc.get_objects())
+        # type(), not isinstance(): the __class__ of another library's object may be code with effects
+        return sum(issubclass(type(value), Value) for value in gc.get_objects())
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

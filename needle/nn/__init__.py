@@ -2,6 +2,7 @@
 
 from .attention import AttentionLayer, MultiHeadAttention
 from .basic import Dropout, Flatten, Identity, Linear, ReLU, Residual, Sequential, Sigmoid, SoftmaxLoss, Tanh
+from .blur import AdaptiveBlur
 from .cells import GRUCell, LSTMCell, RNNCell
 from .conv import AvgPool2d, BatchNorm2d, Conv, MaxPool2d
 from .embedding import Embedding

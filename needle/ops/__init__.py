@@ -27,6 +27,7 @@ from .arithmetic import (
     power_scalar,
 )
 from .attention import Attention, SelfAttention, attention, self_attention
+from .blur import AdaptiveBlur, adaptive_blur
 from .contiguous import Contiguous, contiguous
 from .conv import Conv, ConvImage, ConvKernel, conv
 from .elementwise import Cast, Exp, Log, Sigmoid, Sqrt, Tanh, To, astype, exp, log, sigmoid, sqrt, tanh, to
