@@ -7,6 +7,7 @@ sums are added up in the end, so that rounding errors hardly grow with the numbe
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -48,7 +49,7 @@ def _blocks(size: int, *arrays: Array) -> list[tuple[Array, ...]]:
     return [tuple([a[i : i + step] for a in arrays]) for i in range(0, len(first), step)]
 
 
-def _total(sums: list[Array], k: int = 1) -> Array:
+def _total(sums: Sequence[Array], k: int = 1) -> Array:
     """The sums per column from those of the blocks, of k rows taken as one."""
     total = sums[0] if len(sums) == 1 else np.add.reduce(sums, axis=0)
     return total if k == 1 else np.add.reduce(total.reshape(k, -1), axis=0)
@@ -69,6 +70,8 @@ class Columns:
     @staticmethod
     def forward(x: Array, weight: Array, bias: Array, eps: float) -> tuple[Array, Array, Array, Array]:
         """y, and mean, variance and 1/√(variance + eps) of the channels."""
+        if x.ndim == 2 and x.size < _LARGE:
+            return _small_forward(x, weight, bias, eps)
         wide, rows, k, char = _as_matrix(x)
         y = np.empty_like(wide)
         blocks = _blocks(_COLUMN_BLOCK, wide, y)
@@ -94,6 +97,8 @@ class Columns:
         x: Array, weight: Array, out_grad: Array, mean: Array, r: Array, need_x: bool
     ) -> tuple[Array | None, Array, Array]:
         """The gradients of x (if needed), weight and bias."""
+        if x.ndim == 2 and x.size < _LARGE:
+            return _small_backward(x, weight, out_grad, mean, r, need_x)
         wide, rows, k, _ = _as_matrix(x)
         g = np.ascontiguousarray(_channels_last(out_grad)).reshape(wide.shape)
         to_x = np.empty_like(wide)
@@ -116,6 +121,38 @@ class Columns:
             part -= offset
             part *= scale
         return _as_before(to_x, x), to_weight, to_bias
+
+
+def _small_forward(x: Array, weight: Array, bias: Array, eps: float) -> tuple[Array, Array, Array, Array]:
+    """The same where neither blocks nor joined rows help, and every call of a function counts."""
+    rows = len(x)
+    mean = full(rows, 1 / rows, x.dtype.char) @ x
+    y = x - mean
+    variance = np.einsum("ij,ij->j", y, y)
+    variance /= rows
+    r = variance + eps
+    np.sqrt(r, out=r)
+    np.divide(1, r, out=r)
+    y *= weight * r
+    y += bias
+    return y, mean, variance, r
+
+
+def _small_backward(
+    x: Array, weight: Array, out_grad: Array, mean: Array, r: Array, need_x: bool
+) -> tuple[Array | None, Array, Array]:
+    rows = len(x)
+    to_x = x - mean
+    to_weight = np.einsum("ij,ij->j", to_x, out_grad)
+    to_weight *= r
+    to_bias = sum_of_rows(out_grad)
+    if not need_x:
+        return None, to_weight, to_bias
+    to_x *= to_weight * (r / -rows)
+    to_x += out_grad
+    to_x -= to_bias / rows
+    to_x *= weight * r
+    return to_x, to_weight, to_bias
 
 
 def _channels_last(x: Array) -> Array:
@@ -148,23 +185,10 @@ class Rows:
     @staticmethod
     def forward(x: Array, weight: Array, bias: Array, eps: float) -> tuple[Array, Array, Array, Array]:
         """y, and mean, variance and 1/√(variance + eps) of the rows."""
-        size = x.shape[-1]
-        rows = np.ascontiguousarray(x).reshape(-1, size)
+        rows = np.ascontiguousarray(x).reshape(-1, x.shape[-1])
         y = np.empty_like(rows)
-        statistics = np.empty((3, len(rows), 1), dtype=x.dtype)
-        share = full(size, 1 / size, x.dtype.char)
-        for part, out, mean, variance, r in _blocks(_ROW_BLOCK, rows, y, *statistics):
-            np.matmul(part, share, out=mean[:, 0])
-            np.subtract(part, mean, out=out)
-            np.einsum("ij,ij->i", out, out, out=variance[:, 0])
-            variance /= size
-            np.add(variance, eps, out=r)
-            np.sqrt(r, out=r)
-            np.divide(1, r, out=r)
-            out *= r
-            out *= weight
-            out += bias
-        mean, variance, r = statistics
+        parts = [_forward_rows(part, out, weight, bias, eps) for part, out in _blocks(_ROW_BLOCK, rows, y)]
+        mean, variance, r = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts))
         return y.reshape(x.shape), mean, variance, r
 
     @staticmethod
@@ -172,28 +196,45 @@ class Rows:
         x: Array, weight: Array, out_grad: Array, mean: Array, r: Array, need_x: bool
     ) -> tuple[Array | None, Array, Array]:
         """The gradients of x (if needed), weight and bias."""
-        size = x.shape[-1]
-        rows = np.ascontiguousarray(x).reshape(-1, size)
-        g = np.ascontiguousarray(out_grad).reshape(-1, size)
+        rows, g = (np.ascontiguousarray(a).reshape(-1, x.shape[-1]) for a in (x, out_grad))
         to_x = np.empty_like(rows)
-        scratch = np.empty_like(rows[: max(1, _ROW_BLOCK // size)])
-        share = weight / size
-        sums, dots = [], []
-        for part, gradient, out, m, factor in _blocks(_ROW_BLOCK, rows, g, to_x, mean, r):
-            product = scratch[: len(part)]
-            np.subtract(part, m, out=out)
-            np.multiply(out, gradient, out=product)
-            dots.append(factor[:, 0] @ product)
-            sums.append(sum_of_rows(gradient))
-            if not need_x:
-                continue
-            # r·(k − ⟨k⟩ − x̂·⟨k·x̂⟩) with k = γ·ȳ, made of x − μ in place
-            slope = (product @ share)[:, None]
-            slope *= factor
-            slope *= factor
-            np.multiply(gradient, weight, out=product)
-            out *= slope
-            np.subtract(product, out, out=out)
-            out -= (gradient @ share)[:, None]
-            out *= factor
+        share = weight / x.shape[-1]
+        blocks = _blocks(_ROW_BLOCK, rows, g, to_x, mean, r)
+        parts = [_backward_rows(a, b, c, m, f, weight, share, need_x) for a, b, c, m, f in blocks]
+        dots, sums = zip(*parts)
         return to_x.reshape(x.shape) if need_x else None, _total(dots), _total(sums)
+
+
+def _forward_rows(x: Array, y: Array, weight: Array, bias: Array, eps: float) -> tuple[Array, Array, Array]:
+    """Put the normalised rows into y; the statistics are columns."""
+    size = x.shape[1]
+    mean = (x @ full(size, 1 / size, x.dtype.char))[:, None]
+    np.subtract(x, mean, out=y)
+    variance = np.einsum("ij,ij->i", y, y)[:, None]
+    variance /= size
+    r = variance + eps
+    np.sqrt(r, out=r)
+    np.divide(1, r, out=r)
+    y *= r
+    y *= weight
+    y += bias
+    return mean, variance, r
+
+
+def _backward_rows(
+    x: Array, g: Array, to_x: Array, mean: Array, r: Array, weight: Array, share: Array, need_x: bool
+) -> tuple[Array, Array]:
+    """Put the gradient of the rows into to_x; give their sums of ȳ·x̂ and of ȳ."""
+    np.subtract(x, mean, out=to_x)
+    product = to_x * g
+    to_weight = r[:, 0] @ product
+    if need_x:
+        # r·(k − ⟨k⟩ − x̂·⟨k·x̂⟩) with k = γ·ȳ, made of x − μ in place
+        slope = (product @ share)[:, None]
+        slope *= r
+        slope *= r
+        to_x *= slope
+        np.subtract(np.multiply(g, weight, out=product), to_x, out=to_x)
+        to_x -= (g @ share)[:, None]
+        to_x *= r
+    return to_weight, sum_of_rows(g)
