@@ -228,6 +228,15 @@ def test_a_single_feature_is_its_own_mean():
     np.testing.assert_array_equal(x.grad.numpy(), np.zeros((5, 1)))
 
 
+def test_no_rows_are_normalised_to_no_rows():
+    x = init.zeros(0, 3, requires_grad=True)
+    layer = nn.LayerNorm1d(3)
+    y = layer(x)
+    y.backward(init.zeros(0, 3), create_graph=False)
+    assert y.shape == x.grad.shape == (0, 3)
+    np.testing.assert_array_equal(layer.weight.grad.numpy(), np.zeros(3))
+
+
 def test_a_constant_channel_gives_the_bias():
     layer = nn.BatchNorm1d(2)
     layer.bias.data = ndl.Tensor([3.0, 4.0], dtype="float32")
@@ -312,6 +321,7 @@ def test_statistics_of_a_later_batch_do_not_reach_into_an_earlier_evaluation():
         (lambda: nn.LayerNorm1d(3)(ndl.Tensor(1.0)), ValueError, r"got \(\)"),
         (lambda: nn.LayerNorm1d(3)(ndl.Tensor([1, 2, 3])), TypeError, "floating"),
         (lambda: nn.LayerNorm1d("3"), TypeError, "dim"),
+        (lambda: ndl.layer_norm(init.rand(2, 0), init.rand(0), init.rand(0)), ValueError, "nothing"),
         (lambda: ndl.layer_norm(init.rand(2, 3), init.rand(2), init.rand(3)), ValueError, r"weight of shape \(3,\)"),
         (lambda: ndl.batch_norm(init.rand(2, 3), init.rand(3), init.rand(2)), ValueError, r"bias of shape \(3,\)"),
         (lambda: ndl.batch_norm(ndl.Tensor([1, 2]), init.rand(2), init.rand(2)), ValueError, r"\(N, C, …\)"),

@@ -340,8 +340,10 @@ def _checked(name: str, x: Any, weight: Any, bias: Any, axis: int) -> tuple:
             raise ValueError(
                 f"{name}: an input of shape {shape} needs a {what} of shape ({shape[axis]},), got {shape_of(value)}"
             )
-    if axis == 1 and 0 in shape:
-        raise ValueError(f"{name}: the mean over an empty batch is not defined, got shape {shape}")
+    if shape[axis] == 0 or (axis == 1 and 0 in shape):
+        raise ValueError(
+            f"{name}: the mean over {'an empty batch' if shape[axis] else 'nothing'} is not defined, got shape {shape}"
+        )
     check_devices(name, x, weight, bias)
     if x.dtype == weight.dtype == bias.dtype:
         return x, weight, bias
