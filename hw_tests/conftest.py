@@ -1,11 +1,15 @@
 """What all tests share: a fixed seed for each test, the folder with real data, and the device that they run on."""
 
+import importlib.util
 import os
 import pathlib
 
 import hypothesis
 import numpy as np
 import pytest
+
+# Scripts, and what cannot be imported without cupy, hold no doctests.
+collect_ignore = ["launch_table.py", *(() if importlib.util.find_spec("cupy") else ("emulated",))]
 
 # A deadline would assert a time, which a busy machine breaks.
 hypothesis.settings.register_profile("needle", deadline=None)

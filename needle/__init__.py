@@ -21,5 +21,6 @@ from .autograd import (
     lazy,
     no_grad,
 )
-from .backend import Device, all_devices, cpu, cuda, default_device
+from .backend import Device, all_devices, cpu, cuda, default_device, deterministic, set_default_device
+from .dlpack import from_dlpack
 from .ops import *

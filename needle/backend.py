@@ -281,8 +281,8 @@ def is_array(value: object) -> bool:
 
 
 def as_array(value: Array, like: Array) -> Array:
-    """`value` as an array of the module of `like`: reductions and 0-d arithmetic in NumPy give scalars."""
-    return array_module(like).asarray(value)
+    """`value` if it is an array, else one like `like`: reductions and 0-d arithmetic in NumPy give scalars."""
+    return value if is_array(value) and not isinstance(value, np.generic) else array_module(like).asarray(value)
 
 
 def device_of(array: Array) -> Device:
@@ -372,6 +372,47 @@ def weak(scalar: Any, array: Array) -> Any:
     return array.dtype.type(scalar)
 
 
+_deterministic = False
+
+
+def deterministic(on: bool = True) -> bool:
+    """Whether to use only what gives the same bits in every run, also on a GPU; returns what was set before.
+
+    On the CPU everything does so. On a GPU, sums into places that an index names several times (the gradients of
+    indexing and of embeddings) are otherwise taken in the order in which threads arrive; set, they are sorted first.
+
+    Parameters
+    ----------
+    on : bool
+
+    Notes
+    -----
+    What has no deterministic version raises RuntimeError when it is used: such a sum in another dtype than float32 and
+    float64.
+
+    Examples
+    --------
+    >>> import needle as ndl
+    >>> before = ndl.deterministic(True)
+    >>> ndl.deterministic(before)
+    True
+    """
+    global _deterministic
+    before, _deterministic = _deterministic, bool(on)
+    return before
+
+
 def scatter_add(target: Array, index: Any, values: Array) -> None:
     """``target[index] += values`` in place, where an index that occurs twice is added twice."""
-    array_module(target).add.at(target, index, values)
+    xp = array_module(target)
+    if not _deterministic or xp is np or target.dtype.kind != "f":  # sums of integers are the same in any order
+        xp.add.at(target, index, values)
+        return
+    from .kernels import fit, scatter
+
+    if not fit(target) or not target.flags.c_contiguous:
+        raise RuntimeError(
+            f"scatter_add: on a GPU there is no sum of {target.dtype} that gives the same bits in every run, as "
+            "deterministic(True) asks for: float32 and float64 in contiguous memory have one"
+        )
+    scatter.add(target, index, values)

@@ -130,6 +130,11 @@ class ndarray:
             return self
         return launch("astype", self._values.astype(dtype, order), self)
 
+    def take(self, indices: Any, axis: Any = None, out: Any = None) -> ndarray:
+        from .module import cupy
+
+        return cupy.take(self, indices, axis)
+
     def fill(self, value: Any) -> None:
         self._values.fill(operand(value))
         record("launch", "fill", size=self.nbytes)
@@ -146,7 +151,7 @@ class ndarray:
 
     def __dlpack__(self, **kwargs: Any) -> Any:
         check_call("ndarray.__dlpack__", (self,), kwargs)
-        return self._values.__dlpack__()
+        raise BufferError("the memory of an emulated GPU is nobody else's")
 
     def __dlpack_device__(self) -> tuple[int, int]:
         from .device import EmulatedDevice
@@ -289,7 +294,7 @@ VIEWS = ("reshape", "ravel", "transpose", "swapaxes", "squeeze", "diagonal", "vi
 _KERNELS = {
     "all": 1, "any": 1, "argmax": 1, "argmin": 1, "argsort": 1, "clip": 1, "conj": 1, "copy": 1, "cumprod": 1,
     "cumsum": 1, "dot": 1, "flatten": 1, "max": 1, "mean": 1, "min": 1, "prod": 1, "repeat": 1, "round": 1, "sort": 1,
-    "std": 3, "sum": 1, "take": 1, "trace": 1, "var": 2,
+    "std": 3, "sum": 1, "trace": 1, "var": 2,
 }  # fmt: skip
 for _name in VIEWS:
     setattr(ndarray, _name, _method(_name, 1))

@@ -106,6 +106,17 @@ class UFunc(Function):
         return call(f"{self.path}.accumulate", self.function.accumulate, args, kwargs, 1)
 
 
+def _wrapped(path: str) -> Any:
+    """``take``: NumPy raises where cupy lets indices wrap."""
+
+    def take(a: ndarray, indices: Any, axis: Any = None, out: Any = None) -> Any:
+        size = a.size if axis is None else a.shape[axis]
+        places = operand(indices) % max(size, 1)
+        return call(path, lambda values, _, **how: np.take(values, places, **how), (a, indices), {"axis": axis}, 1)
+
+    return take
+
+
 def _array(obj: Any, dtype: Any = None, copy: bool = True, order: str = "K", **kwargs: Any) -> ndarray:
     """``cupy.array``: one of the ways for data to come from the host."""
     check_call("array", (obj,), {"dtype": dtype, "copy": copy, "order": order, **kwargs})
@@ -157,6 +168,7 @@ _OWN: dict[str, Any] = {
     "RawModule": RawModule,
     "array": _array,
     "asarray": _asarray,
+    "take": _wrapped("take"),
     "asnumpy": _asnumpy,
     "from_dlpack": _from_dlpack,
     "random.RandomState": RandomState,

@@ -29,7 +29,7 @@ def measure(value, x, step=1e-5):
     array = x.realize_cached_data()
     slopes = np.zeros(array.shape)
     for index in np.ndindex(*array.shape):
-        before = array[index]
+        before = array[index].item()
         array[index] = before + step
         above = value()
         array[index] = before - step

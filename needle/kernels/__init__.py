@@ -36,6 +36,7 @@ FILES = {
     "normalize": "normalization",
     "normalize_gradient": "normalization",
     "row_parameters_gradient": "normalization",
+    "scatter_add": "scatter",
     "sgd": "multi_tensor",
 }
 

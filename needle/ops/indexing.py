@@ -105,7 +105,7 @@ def _index_part(part: Any) -> Any:
         except ValueError:
             raise TypeError(f"GetItem: {part} is no array of integers or booleans") from None
         part = part.astype(np.intp) if part.size == 0 else part
-    if backend.is_array(part) and part.ndim:
+    if backend.is_array(part) and (part.ndim or backend.array_module(part) is not np):  # reading a number would wait
         if part.dtype.kind not in "iub":
             raise TypeError(f"GetItem: an index array holds integers or booleans, got {part.dtype}")
         return part

@@ -118,6 +118,16 @@ def _iter(a: Tensor) -> Iterator[Tensor]:
     return (indexing.getitem(a, i) for i in range(a.shape[0]))
 
 
+def _to_cpu(a: Tensor) -> Tensor:
+    """The tensor on the CPU; itself if it is there already."""
+    return elementwise.to(a, backend.cpu())
+
+
+def _to_cuda(a: Tensor, index: int = 0) -> Tensor:
+    """The tensor on GPU number `index`; itself if it is there already."""
+    return elementwise.to(a, backend.cuda(index))
+
+
 _METHODS: dict[str, Callable] = {
     "__add__": _add_operator,
     "__radd__": _add_operator,
@@ -156,6 +166,8 @@ _METHODS: dict[str, Callable] = {
     "abs": piecewise.abs_,
     "astype": elementwise.astype,
     "to": elementwise.to,
+    "cpu": _to_cpu,
+    "cuda": _to_cuda,
 }
 for _name, _function in _METHODS.items():
     setattr(Tensor, _name, _function)

@@ -1,0 +1,587 @@
+"""Devices: moving and mixing them, and what a GPU would make of needle, on an emulated one.
+
+The emulated GPU (`emulated`) is as strict as cupy, and counts: so these tests run wherever cupy is installed, with or
+without a GPU. ``pytest --device emulated`` runs all other tests on it as well.
+"""
+
+import gc
+import pathlib
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ops_cases import CASES, Draw
+
+import needle as ndl
+from needle import backend, nn
+from needle.gradcheck import gradgradcheck
+from needle.nn.blur import AdaptiveBlur
+
+emulated = pytest.importorskip(
+    "emulated", reason="stands in for cupy, and asks it what it offers: pip install cupy-cuda13x"
+)
+xp = emulated.cupy
+
+
+@pytest.fixture
+def gpu():
+    """The emulated GPU, as the default device."""
+    with emulated.use() as device:
+        yield device
+
+
+def on(device, *shape, dtype="float64"):
+    return ndl.Tensor(np.random.randn(*shape).astype(dtype), device=device)
+
+
+# -------------------------------------------------------------------------------------------------------- the stand-in
+
+
+def test_a_numpy_array_is_refused_as_an_operand():
+    a, b = xp.ones(3), np.ones(3)
+    for operation in (lambda: a + b, lambda: b + a, lambda: xp.add(a, b), lambda: xp.where(a > 0, a, b), lambda: a @ b):
+        with pytest.raises(TypeError, match="Unsupported type"):
+            operation()
+
+
+def test_numpys_functions_are_refused_on_an_array_of_the_gpu():
+    a = xp.ones(3)
+    for operation in (lambda: np.exp(a), lambda: np.sum(a), lambda: np.asarray(a), lambda: np.concatenate([a, a])):
+        with pytest.raises(TypeError):
+            operation()
+
+
+def test_reductions_give_arrays_without_axes():
+    total = xp.ones(3).sum()
+    assert isinstance(total, xp.ndarray)
+    assert total.shape == ()
+
+
+def test_indices_out_of_bounds_wrap_as_cupys_do():
+    a = xp.arange(5)
+    assert a[xp.array([7, -6])].get().tolist() == [2, 4]
+    assert xp.take(a, xp.array([7])).get().tolist() == [2]
+
+
+def test_an_assignment_that_names_a_place_twice_keeps_either_value():
+    kept = set()
+    for _ in range(50):
+        a = xp.zeros(1)
+        a[xp.array([0, 0])] = xp.array([1.0, 2.0])
+        kept.add(float(a.get()[0]))
+    assert kept == {1.0, 2.0}
+
+
+def test_what_cupy_does_not_have_the_stand_in_does_not_have():
+    with pytest.raises(AttributeError, match="has no nanquantile_of"):
+        xp.nanquantile_of  # noqa: B018
+    with pytest.raises(TypeError, match="initial"):
+        xp.ones(3).max(initial=0)
+    with pytest.raises(TypeError, match="where"):
+        xp.add(xp.ones(3), 1, where=True)
+    with pytest.raises(AttributeError):
+        xp.ones(3).tostring()
+
+
+def test_launches_bytes_uploads_and_syncs_are_counted():
+    with emulated.counting() as counts:
+        a = xp.array(np.ones(4, "float32"))
+        b = a + 1
+        b.sum().item()
+        bool(b[0] > 0)
+        a[a > 0]
+    assert (counts.uploads, counts.downloads) == (1, 3)
+    assert counts.names["launch add"] == 1
+    assert counts.syncs == 3  # item, bool, and the size of what a mask picks
+
+
+def test_a_view_is_no_launch_and_shares_memory():
+    a = xp.zeros((2, 3))
+    with emulated.counting() as counts:
+        view = a.T.reshape(3, 2)[1:]
+    view[...] = 1
+    assert counts.launches == 0
+    assert a.sum().item() == 4
+
+
+# -------------------------------------------------------------------------------------------- what makes a check fail
+
+
+class Planted(ndl.TensorOp):
+    """2a, computed by whatever `double` does."""
+
+    reads = ()
+
+    def __init__(self, double):
+        self.double = double
+
+    def compute(self, a):
+        return self.double(a)
+
+    def gradient(self, out_grad, node):
+        return out_grad * 2
+
+
+def planted_step(double):
+    """A training step with an op in it, watched as the real one is."""
+    w = on(emulated.device(), 3)
+    with emulated.counting(forbid_syncs=True, forbid_uploads=True):
+        Planted(double)(w).sum().backward(create_graph=False)
+
+
+def test_a_step_without_a_fault_passes_the_watch():
+    planted_step(lambda a: a * 2)
+
+
+@pytest.mark.parametrize(
+    "double",
+    [
+        lambda a: a * 2 if a[0] > -9 else a,
+        lambda a: a * float(a.size * a[0] / a[0] / 1.5),
+        lambda a: (a * 2)[a == a],
+        lambda a: backend.array_module(a).array(a.get() * 2),
+    ],
+)
+def test_a_hidden_sync_is_found(double):
+    with pytest.raises(emulated.HiddenSync, match="the host waits"):
+        planted_step(double)
+
+
+def test_a_numpy_constant_in_an_op_is_found():
+    with pytest.raises(TypeError, match=r"Unsupported type <class 'numpy.ndarray'>"):
+        planted_step(lambda a: a * np.full(3, 2.0))
+
+
+def test_a_constant_that_is_copied_to_the_gpu_in_each_step_is_found():
+    with pytest.raises(emulated.HiddenSync, match="copied from the host"):
+        planted_step(lambda a: a * backend.array_module(a).asarray(np.full(3, 2.0)))
+
+
+# ------------------------------------------------------------------------------------------------------ training steps
+
+
+def test_a_training_step_of_mlp_resnet_neither_waits_nor_copies():
+    from launch_table import Training
+
+    training = Training()
+    training.step()
+    with emulated.counting(forbid_syncs=True) as counts:
+        training.step()
+    assert counts.syncs == 0
+    assert set(counts.names) >= {"launch adam_float", "launch cross_entropy_float", "launch normalize_float"}
+    # The table of the parameters' addresses. Where memory comes from a pool, as cupy's, it is soon the same each step.
+    assert counts.uploads <= 1
+
+
+def test_the_table_in_the_documentation_is_what_is_counted():
+    from launch_table import table
+
+    page = pathlib.Path(__file__).parent.parent / "docs" / "devices.md"
+    assert table() in page.read_text(encoding="utf-8")
+
+
+def test_training_on_the_gpu_is_training_on_the_cpu():
+    from launch_table import Training
+
+    np.random.seed(1)
+    here = Training(drop_prob=0.0, device=ndl.cpu())
+    np.random.seed(1)
+    there = Training(drop_prob=0.0)
+    for _ in range(3):
+        here.step()
+        there.step()
+    for a, b in zip(here.model.parameters(), there.model.parameters()):
+        np.testing.assert_allclose(b.numpy(), a.numpy(), rtol=1e-3, atol=2e-4)
+
+
+LAYERS = {
+    "linear": lambda: (nn.Linear(4, 3), (5, 4)),
+    "batch norm": lambda: (nn.BatchNorm1d(4), (5, 4)),
+    "batch norm of images": lambda: (nn.BatchNorm2d(3), (2, 3, 4, 4)),
+    "layer norm": lambda: (nn.LayerNorm1d(4), (5, 4)),
+    "dropout": lambda: (nn.Dropout(0.5), (5, 4)),
+    "relu": lambda: (nn.ReLU(), (5, 4)),
+    "tanh": lambda: (nn.Tanh(), (5, 4)),
+    "sigmoid": lambda: (nn.Sigmoid(), (5, 4)),
+    "flatten": lambda: (nn.Flatten(), (5, 2, 2)),
+    "residual": lambda: (nn.Residual(nn.Linear(4, 4)), (5, 4)),
+    "convolution": lambda: (nn.Conv(2, 3, 3), (2, 2, 5, 5)),
+    "strided convolution": lambda: (nn.Conv(2, 3, 3, stride=2), (2, 2, 6, 6)),
+    "rnn": lambda: (nn.RNN(4, 3), (6, 2, 4)),
+    "lstm": lambda: (nn.LSTM(4, 3, 2), (6, 2, 4)),
+    "attention": lambda: (nn.AttentionLayer(4, 2, 3), (2, 6, 4)),
+    "transformer layer": lambda: (nn.TransformerLayer(4, 2, 3, 5), (2, 6, 4)),
+    "adaptive blur": lambda: (AdaptiveBlur((6, 3), radius=2.5), (6, 3)),
+}
+
+
+def gradients_of(layer, x):
+    out = layer(x)
+    out = out[0] if isinstance(out, tuple) else out
+    weights = np.random.RandomState(0).standard_normal(out.shape)
+    (out * ndl.Tensor(weights, device=x.device, dtype=x.dtype, requires_grad=False)).sum().backward(create_graph=False)
+    return [out, x.grad, *[p.grad for p in layer.parameters()]]
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_layer_gives_the_same_on_the_gpu_without_waiting_for_it(name):
+    np.random.seed(3)
+    layer, shape = LAYERS[name]()
+    x = np.random.randn(*shape).astype("float32")
+    here = [a.numpy() for a in gradients_of(layer, ndl.Tensor(x, device=ndl.cpu()))]
+    layer.to(emulated.device())
+    there = ndl.Tensor(x, device=emulated.device())
+    gradients_of(layer, there)  # what is made once, is made
+    with emulated.counting(forbid_syncs=True):
+        results = gradients_of(layer, there)
+    for a, b in zip(here, results):
+        assert b.device == emulated.device()
+        if name != "dropout":  # which draws other numbers there
+            np.testing.assert_allclose(b.numpy(), a, rtol=1e-4, atol=1e-5)
+
+
+OPTIMIZERS = {
+    "sgd": lambda p: ndl.optim.SGD(p, lr=0.1),
+    "sgd with momentum": lambda p: ndl.optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=0.1),
+    "nesterov": lambda p: ndl.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True),
+    "adam": lambda p: ndl.optim.Adam(p, lr=0.1, weight_decay=0.1),
+    "adamw": lambda p: ndl.optim.AdamW(p, lr=0.1),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_an_optimizer_steps_all_parameters_in_one_launch_as_on_the_cpu(name, dtype):
+    start = [np.random.randn(n).astype(dtype) for n in (3, 5000, 1)]
+    grads = [np.random.randn(4, n).astype(dtype) for n in (3, 5000, 1)]
+    results = []
+    for device in (ndl.cpu(), emulated.device()):
+        params = [ndl.Tensor(a, device=device) for a in start]
+        optimizer = OPTIMIZERS[name](params)
+        for step in range(4):
+            for p, g in zip(params, grads):
+                p.grad = ndl.Tensor(g[step], device=device, requires_grad=False)
+            with emulated.counting(forbid_syncs=True) as counts:
+                optimizer.step()
+        results.append([p.numpy() for p in params])
+    assert counts.launches == 1
+    for a, b in zip(*results):
+        np.testing.assert_allclose(b, a, rtol={"float32": 1e-4, "float64": 1e-12}[dtype], atol=1e-6)
+
+
+def test_clipping_and_its_norm_stay_on_the_gpu(gpu):
+    w = on(gpu, 5)
+    (w * w).sum().backward(create_graph=False)
+    expected = np.linalg.norm(w.grad.numpy())
+    optimizer = ndl.optim.SGD([w])
+    with emulated.counting(forbid_syncs=True):
+        norm = optimizer.clip_grad_norm(0.5)
+    assert norm.item() == pytest.approx(expected, rel=1e-12)
+    np.testing.assert_allclose(np.linalg.norm(w.grad.numpy()), 0.5, rtol=1e-5)
+
+
+def test_a_step_that_somebody_looks_back_from_leaves_the_old_values(gpu):
+    w = on(gpu, 4)
+    before, held = w.numpy(), w.data
+    (w * w).sum().backward(create_graph=False)
+    ndl.optim.SGD([w], lr=0.5).step()
+    np.testing.assert_array_equal(held.numpy(), before)
+    np.testing.assert_allclose(w.numpy(), before - 0.5 * 2 * before, atol=1e-15)
+
+
+# -------------------------------------------------------------------------------------------------------- all the ops
+
+
+#: What a mask picks has a size that only the GPU knows, and an index of the GPU is looked at to refuse it out of range.
+WAITING = ("GetItem", "CrossEntropyGrad")
+
+
+@settings(max_examples=5)
+@given(data=st.data())
+@pytest.mark.parametrize("op", [op for op in CASES if op is not ndl.ops.ScatterAdd], ids=lambda op: op.__name__)
+def test_an_op_gives_the_same_on_the_gpu_without_waiting_for_it(op, data):
+    with emulated.use() as device:
+        fn, inputs = CASES[op](Draw(data.draw))
+        moved = [ndl.Tensor(x.numpy(), device=device) for x in inputs]
+        try:
+            out = fn(*moved)
+        except ValueError as error:  # a case that has constants on the CPU
+            assert "operands on" in str(error)
+            return
+        if not isinstance(out, ndl.Tensor) or not out.requires_grad:
+            return
+        with emulated.counting(forbid_syncs=op.__name__ not in WAITING):
+            out.backward(create_graph=False)
+        for x in moved:
+            assert x.grad is None or x.grad.device == device
+
+
+# ------------------------------------------------------------------------------------------------------- moving, mixing
+
+
+def test_moving_there_and_back_keeps_values_and_gradients(gpu):
+    x = ndl.Tensor(np.random.randn(3), device=ndl.cpu())
+    y = x.to(gpu)
+    assert y.device == gpu
+    (y * y).sum().cpu().backward()
+    assert x.grad.device == ndl.cpu()
+    np.testing.assert_allclose(x.grad.numpy(), 2 * x.numpy())
+    assert x.cpu() is x
+
+
+def test_numpy_gives_a_copy_of_what_lives_on_a_gpu(gpu):
+    x = on(gpu, 3)
+    x.numpy()[...] = 7
+    assert not (x.numpy() == 7).any()
+
+
+def test_a_tensor_of_a_gpu_is_not_turned_into_an_array_implicitly(gpu):
+    with pytest.raises(TypeError, match=r"on emulated\(\) .* use .numpy\(\)"):
+        np.asarray(on(gpu, 3))
+
+
+def test_operands_on_two_devices_are_an_error_that_names_both_and_the_op():
+    a, b = on(emulated.device(), 2, 2), on(ndl.cpu(), 2, 2)
+    for name, operation in {
+        "EWiseAdd": lambda: a + b,
+        "MatMul": lambda: a @ b,
+        "Maximum": lambda: ndl.maximum(a, b),
+    }.items():
+        with pytest.raises(ValueError, match=rf"{name}: operands on emulated\(\) and cpu\(\): move one with \.to"):
+            operation()
+
+
+def test_two_gpus_compute_each_on_its_own_arrays():
+    results = []
+    for device in (emulated.device(0), emulated.device(1)):
+        x = ndl.Tensor([1.0, 2.0], device=device)
+        y = ndl.relu(x @ ndl.Tensor([[1.0], [2.0]], device=device)).sum()
+        y.backward()
+        assert y.device == x.grad.device == device
+        results.append(x.grad.numpy().tolist())
+    assert results[0] == results[1]
+
+
+def test_a_graph_over_two_gpus_goes_back_the_way_it_came():
+    first, second = emulated.device(0), emulated.device(1)
+    x = on(first, 3)
+    y = (x * x).to(second)
+    z = (y * 3 + x.to(second)).sum()
+    for create_graph in (True, False):
+        z.backward(create_graph=create_graph, retain_graph=True)
+        assert x.grad.device == first
+        np.testing.assert_allclose(x.grad.numpy(), 6 * x.numpy() + 1)
+
+
+def test_an_optimizer_follows_its_model_to_a_gpu(gpu):
+    model = nn.Linear(3, 2, device=ndl.cpu())
+    optimizer = ndl.optim.Adam(model.parameters())
+    for device in (ndl.cpu(), gpu):
+        model.to(device)
+        model(on(device, 4, 3, dtype="float32")).sum().backward()
+        optimizer.step()
+    assert all(p.device == gpu for p in model.parameters())
+    assert all(backend.device_of(m) == gpu for m in optimizer.m.values())
+
+
+def test_a_tensor_of_a_gpu_can_be_pickled(gpu):
+    x = on(gpu, 3)
+    y = pickle.loads(pickle.dumps(x))
+    np.testing.assert_array_equal(y.numpy(), x.numpy())
+
+
+def test_a_gradient_of_a_sum_can_be_written_into_on_a_gpu(gpu):
+    x = on(gpu, 3)
+    x.sum().backward(create_graph=False)
+    x.grad.realize_cached_data()[0] = 5
+    assert x.grad.numpy().tolist() == [5, 1, 1]
+
+
+def test_the_loader_puts_batches_on_the_device_without_waiting(gpu):
+    data = ndl.data.NDArrayDataset(np.arange(6.0), np.arange(6))
+    with emulated.counting(forbid_syncs=True) as counts:
+        batches = list(ndl.data.DataLoader(data, batch_size=4, device=gpu))
+    assert [field.device for batch in batches for field in batch] == [gpu] * 4
+    assert counts.uploads == 4
+    assert batches[1][0].numpy().tolist() == [4, 5]
+
+
+# ----------------------------------------------------------------------------------------------------- what is missing
+
+
+def test_a_gpu_that_cannot_be_used_says_what_is_missing(monkeypatch):
+    device = ndl.cuda(0)
+    if device.enabled():
+        pytest.skip("there is a GPU here")
+    with pytest.raises(RuntimeError, match=r"cuda\(\) cannot be used: .*driver"):
+        ndl.Tensor([1.0], device=device)
+    monkeypatch.setattr(backend.importlib.util, "find_spec", lambda name: None)
+    assert not device.enabled()
+    with pytest.raises(RuntimeError, match=r"cuda\(\) cannot be used: cupy is not installed: pip install"):
+        ndl.Tensor([1.0]).cuda()
+
+
+def test_moving_a_module_to_a_gpu_that_is_missing_moves_nothing():
+    if ndl.cuda(9).enabled():
+        pytest.skip("there are ten GPUs here")
+    model = nn.Linear(2, 2, device=ndl.cpu())
+    with pytest.raises(RuntimeError, match="cannot be used"):
+        model.to(ndl.cuda(9))
+    assert all(p.device == ndl.cpu() for p in model.parameters())
+
+
+@pytest.mark.parametrize("index", [-1, 1.0, True, "0"])
+def test_a_gpu_has_a_number(index):
+    with pytest.raises(ValueError, match="cuda: a GPU's number"):
+        ndl.cuda(index)
+
+
+@pytest.mark.gpu
+def test_a_real_gpu_adds():
+    assert (ndl.Tensor([1.0], device=ndl.cuda()) + 1).item() == 2
+
+
+# --------------------------------------------------------------------------------------------------------------- memory
+
+
+def test_running_out_of_memory_says_what_was_asked_what_is_free_and_who_holds_most(gpu):
+    gc.collect()
+    pool = xp.get_default_memory_pool()
+    held = on(gpu, 1000)
+    result = held * 2
+    pool.set_limit(pool.used_bytes() + 1000)
+    try:
+        with pytest.raises(backend.OutOfMemory) as info:
+            held + result
+    finally:
+        pool.set_limit(0)
+    text = str(info.value)
+    assert text.startswith("emulated(): Out of memory allocating 8,000 bytes")
+    assert "free: 1,000 of" in text
+    assert "held: 8,000 bytes, float64 of shape (1000,), the result of MulScalar" in text
+    assert "held: 8,000 bytes, float64 of shape (1000,), a leaf" in text
+    assert text.count("held:") <= 3
+
+
+# -------------------------------------------------------------------------------------------------------------- numbers
+
+
+def test_one_seed_begins_the_numbers_of_every_device_anew(gpu):
+    def draws():
+        ndl.random.seed(5)
+        return [ndl.random.uniform((3,), "float32", d) for d in (ndl.cpu(), gpu, emulated.device(1))]
+
+    first, second = ([backend.to_numpy(a).tolist() for a in draws()] for _ in range(2))
+    assert first == second
+    assert len({str(numbers) for numbers in first}) == 3
+
+
+@pytest.mark.parametrize("value, error", [(-1, ValueError), (2**32, ValueError), (1.5, TypeError), (True, TypeError)])
+def test_a_seed_is_a_number_of_32_bits(value, error):
+    with pytest.raises(error, match=r"random\.seed"):
+        ndl.random.seed(value)
+
+
+def test_weights_are_the_same_wherever_they_are_made(gpu):
+    np.random.seed(2)
+    here = ndl.init.kaiming_uniform(4, 3, device=ndl.cpu())
+    np.random.seed(2)
+    there = ndl.init.kaiming_uniform(4, 3, device=gpu)
+    assert there.device == gpu
+    np.testing.assert_array_equal(there.numpy(), here.numpy())
+
+
+def test_dropout_on_a_gpu_keeps_the_right_share_and_its_gradient_the_same_elements(gpu):
+    from needle.ops.dropout import Dropout
+
+    ndl.random.seed(0)
+    x = ndl.Tensor(np.ones(20000, "float32"))
+    y = Dropout(0.75)(x)
+    y.sum().backward(create_graph=False)
+    values, counts = np.unique(y.numpy(), return_counts=True)
+    np.testing.assert_allclose(values, [0, 1 / 0.75], rtol=1e-6)
+    assert abs(counts[1] / 20000 - 0.75) < 0.015  # five standard deviations
+    np.testing.assert_array_equal(x.grad.numpy(), y.numpy())
+
+
+def test_dropout_of_fixed_numbers_passes_the_gradient_check_twice(gpu):
+    from needle.ops.dropout import Dropout
+
+    def drop(x):
+        ndl.random.seed(3)
+        return Dropout(0.5)(x) * x
+
+    gradgradcheck(drop, [on(gpu, 6)])
+
+
+def sums_at_random(dtype):
+    """Gradients of indexing, where an index stands many times, from the same numbers."""
+    rng = np.random.default_rng(0)
+    table = ndl.Tensor(np.zeros(3), device=emulated.device(), dtype=dtype)
+    index = ndl.Tensor(rng.integers(3, size=2000), device=emulated.device(), requires_grad=False)
+    weights = ndl.Tensor(
+        rng.standard_normal(2000) * 10.0 ** rng.integers(8, size=2000), device=emulated.device(), dtype=dtype
+    )
+    (ndl.ops.getitem(table, index) * weights.detach()).sum().backward(create_graph=False)
+    expected = np.zeros(3)
+    np.add.at(expected, index.numpy(), weights.numpy().astype("float64"))
+    return table.grad.numpy(), expected
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_deterministic_sums_have_the_same_bits_in_every_run(dtype):
+    assert len({sums_at_random(dtype)[0].tobytes() for _ in range(10)}) > 1  # atomics: in order of arrival
+    before = ndl.deterministic(True)
+    try:
+        results = [sums_at_random(dtype) for _ in range(10)]
+    finally:
+        ndl.deterministic(before)
+    assert len({result.tobytes() for result, _ in results}) == 1
+    np.testing.assert_allclose(results[0][0], results[0][1], rtol={"float32": 1e-4, "float64": 1e-12}[dtype])
+
+
+def test_what_has_no_deterministic_version_is_refused(gpu):
+    before = ndl.deterministic(True)
+    try:
+        with pytest.raises(RuntimeError, match="no sum of float16"):
+            backend.scatter_add(xp.zeros(3, "float16"), xp.array([0, 0]), xp.ones(2, "float16"))
+    finally:
+        ndl.deterministic(before)
+
+
+# ------------------------------------------------------------------------------------------------------------- exchange
+
+
+def test_numpy_and_needle_share_memory_by_dlpack():
+    array = np.arange(3.0)
+    x = ndl.from_dlpack(array)
+    again = np.from_dlpack(x)
+    x.realize_cached_data()[0] = 9
+    assert array[0] == again[0] == 9
+    assert not x.requires_grad
+
+
+def test_pytorch_and_needle_share_memory_by_dlpack(torch):
+    x = ndl.from_dlpack(torch.arange(3.0))
+    y = torch.from_dlpack(x)
+    y[0] = 9
+    assert x.numpy().tolist() == [9, 1, 2]
+    assert (x * 2).numpy().tolist() == [18, 2, 4]
+
+
+def test_a_gpus_array_is_shared_by_dlpack_and_taken_for_no_hosts(gpu):
+    x = on(gpu, 3)
+    y = ndl.from_dlpack(x)
+    assert y.device == gpu
+    y.realize_cached_data()[0] = 9
+    assert x.numpy()[0] == 9
+    with pytest.raises((RuntimeError, BufferError)):
+        np.from_dlpack(x)
+
+
+@pytest.mark.parametrize("source", [[1.0], "text", np.ones(2, complex)])
+def test_what_cannot_be_shared_is_refused(source):
+    with pytest.raises(TypeError, match="from_dlpack"):
+        ndl.from_dlpack(source)
