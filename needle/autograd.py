@@ -171,6 +171,8 @@ class TensorTupleOp(Op):
 
 def _apply_to_mixed(op: Op, result: type[Value], args: tuple) -> Any:
     """Arrays alone are computed on and nothing is recorded; beside a tensor they become constants."""
+    if all([type(arg) is _ndarray for arg in args]):
+        return op.compute(*args)
     like = next((arg for arg in args if isinstance(arg, Tensor)), None)
     if like is None and all(backend.is_array(arg) or isinstance(arg, tuple) for arg in args):
         return op.compute(*args)
@@ -287,7 +289,7 @@ class Value:
         if LAZY_MODE:
             value.cached_data = None
         else:
-            on_cpu = not arrays or type(arrays[0]) is _ndarray
+            on_cpu = not arrays or type(arrays[0]) is type(arrays[-1]) is _ndarray
             data = op.compute(*arrays) if on_cpu else backend.compute(op.compute, arrays)
             value.cached_data = data if type(data) is _ndarray else _as_arrays(data, arrays)
         if requires_grad or LAZY_MODE:

@@ -209,12 +209,10 @@ class Negate(TensorOp):
 def broadcast_together(name: str, *values: Any) -> tuple:
     """The values (tensors or arrays of one device), broadcast to their common shape by explicit nodes."""
     values = tuple([as_value(name, v) for v in values])
-    shapes = [shape_of(v) for v in values]
     check_devices(name, *values)
-    if all(shape == shapes[0] for shape in shapes):
-        return values
+    shapes = [shape_of(v) for v in values]
     shape = broadcast_shape(name, *shapes)
-    return tuple([broadcast_to(v, shape) for v in values])
+    return tuple([v if own == shape else broadcast_to(v, shape) for v, own in zip(values, shapes)])
 
 
 def _binary(op: TensorOp, a: Any, b: Any) -> Any:

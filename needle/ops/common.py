@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import numbers
 import operator
 from collections.abc import Callable, Iterable, Sequence
@@ -100,16 +101,24 @@ def constant(fn: Callable[..., Array], *values: Any) -> Any:
 
 def check_devices(name: str, *values: Any) -> None:
     """Raise if the values do not all live on one device."""
-    devices = [backend.device_of(v.realize_cached_data() if isinstance(v, Value) else v) for v in values]
+    arrays = [v.realize_cached_data() if isinstance(v, Value) else v for v in values]
+    if all([type(array) is np.ndarray for array in arrays]):
+        return
+    devices = [backend.device_of(array) for array in arrays]
     for device in devices[1:]:
         if device != devices[0]:
             raise ValueError(f"{name}: operands on {devices[0]} and {device}: move one with .to(device)")
 
 
+_broadcast_shapes = functools.lru_cache(maxsize=1024)(np.broadcast_shapes)
+
+
 def broadcast_shape(name: str, *shapes: Shape) -> Shape:
     """The shape that all of `shapes` broadcast to."""
+    if len(set(shapes)) == 1:
+        return shapes[0]
     try:
-        return np.broadcast_shapes(*shapes)
+        return _broadcast_shapes(*shapes)
     except ValueError:
         text = " and ".join(str(shape) for shape in shapes)
         raise ValueError(
