@@ -275,8 +275,8 @@ def _describe(item: Any) -> str:
 
 def shapes(node: Any) -> str:
     """Shape and dtype of a node; of each item of a tuple."""
-    arrays = [node] if type(node) is Stub and node.cached_data is None else arrays_in(node.cached_data)
-    return ", ".join(f"{tuple(array.shape)} {array.dtype}" for array in arrays)
+    arrays: Iterable[Any] = [node] if type(node) is Stub and node.cached_data is None else arrays_in(node.cached_data)
+    return ", ".join([f"{tuple(array.shape)} {array.dtype}" for array in arrays])
 
 
 def _leaves(output: Tensor) -> list[Tensor]:

@@ -197,8 +197,12 @@ def locals_of(frame: FrameType) -> dict[str, Any]:
     """
     found = frame.f_locals
     result = dict(found)
-    optimized = frame.f_code.co_flags & 0x1  # inspect.CO_OPTIMIZED: the locals of a function, not of a module
     # The frame, this function's `found` and the argument hold it; anybody else has called locals() and wants it.
-    if optimized and type(found) is dict and sys.getrefcount(found) <= 3:
+    if is_function(frame) and type(found) is dict and sys.getrefcount(found) <= 3:
         found.clear()
     return result
+
+
+def is_function(frame: FrameType) -> bool:
+    """Whether it is a function that runs, with variables of its own, and not the code of a module or class."""
+    return bool(frame.f_code.co_flags & 0x1)  # inspect.CO_OPTIMIZED

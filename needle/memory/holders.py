@@ -17,7 +17,7 @@ from typing import Any
 
 from ..autograd import Stub, Value
 from .census import Tensors, subclasses
-from .creation import PACKAGE, locals_of
+from .creation import PACKAGE, is_function, locals_of
 from .naming import Chain, describe, label, variable
 
 TOOLS = PACKAGE + "memory"
@@ -65,8 +65,8 @@ class References:
     """
 
     def __init__(self, arrays: bool = False, named: Sequence[Any] = ()):
+        objects = gc.get_objects()  # before this has attributes: a dictionary of them would be among the objects
         self._named_objects = set(map(id, named))
-        objects = gc.get_objects()
         skip: set[int] = set()
         running = _running_frames(skip)
         kinds = (Tensors, References, Chain)
@@ -83,10 +83,12 @@ class References:
         for frame in running:
             if self._caller is None:
                 self._caller = frame
-            if frame.f_locals is frame.f_globals:
+            if _is_module(frame):
                 self._modules.setdefault(id(frame.f_globals), frame.f_globals.get("__name__", "a script"))
                 continue
             for name, value in locals_of(frame).items():
+                if not name.isidentifier():  # what pytest and comprehensions put there
+                    continue
                 self._locals.setdefault(id(value), []).append((frame, name))
 
         self._consumers: dict[int, list[Any]] = {}
@@ -163,7 +165,7 @@ class References:
     def _global(self, variables: dict, item: Any, target: Any) -> str:
         """What to call the variable of a module that `item` is the value of; empty if it is the asker's own."""
         module = self._modules[id(variables)]
-        if item is target and self._caller is not None and self._caller.f_locals is variables:
+        if item is target and self._asked_by_module() and self._caller.f_globals is variables:  # type: ignore[union-attr]
             return ""
         name = next((key for key, value in variables.items() if value is item), "")
         known = module not in ("__main__", "builtins") and vars(sys.modules.get(module, sys)) is variables
@@ -186,21 +188,25 @@ class References:
     def _unnamed(self, target: Any, towards: dict[int, Any]) -> Chain:
         """A cycle, or the asker's own variable, or nothing."""
         own = next((name for frame, name in self._locals.get(id(target), ()) if frame is self._caller), "")
-        if not own and self._caller is not None and self._caller.f_locals is self._caller.f_globals:
-            own = next((name for name, value in list(self._caller.f_globals.items()) if value is target), "")
-        cycle = _cycle(target, towards)
+        if self._asked_by_module():
+            variables = list(self._caller.f_globals.items())  # type: ignore[union-attr]
+            own = next((name for name, value in variables if value is target), "")
+        cycle = _cycle(target, self._holders(towards))
         if cycle:
             chain = self._describe(Chain("cycle", note=f" (beside {own}, which asks)" if own else ""), cycle)
             if cycle[-1] is not target:
                 chain.note = f", which holds {label(target)}{chain.note}"
             return chain
         if own and self._caller is not None:
-            root = f"global {own}" if self._caller.f_locals is self._caller.f_globals else variable(self._caller, own)
+            root = f"global {own}" if self._asked_by_module() else variable(self._caller, own)
             return self._describe(Chain("named", root), [target])
         path = [next(reversed(self._holders(towards)), target)]
         while path[-1] is not target:
             path.append(towards[id(path[-1])])
         return self._describe(Chain("temporary"), path)
+
+    def _asked_by_module(self) -> bool:
+        return self._caller is not None and _is_module(self._caller)
 
     def _holders(self, towards: dict[int, Any]) -> list:
         """The objects whose ids are the keys of `towards`, in the order in which they were found."""
@@ -220,6 +226,11 @@ def _untracked(objects: list) -> list:
         found.update((id(item), item) for item in inner)
         objects = inner
     return list(found.values())
+
+
+def _is_module(frame: types.FrameType) -> bool:
+    # Asking a function's frame for its locals has an effect, see `locals_of`.
+    return not is_function(frame) and frame.f_locals is frame.f_globals
 
 
 def local_variables() -> Iterator[dict[str, Any]]:
@@ -245,14 +256,10 @@ def _running_frames(ids: set[int]) -> list[types.FrameType]:
     return found
 
 
-def _cycle(target: Any, towards: dict[int, Any]) -> list:
-    """A shortest path of references from an object back to itself, through `target` if there is one."""
-    kept: dict[int, Any] = {id(target): target}
-    for item in list(towards.values()):
-        kept[id(item)] = item
-    starts = [target, *[item for item in kept.values() if item is not target][:1000]]
-    allowed = set(towards) | {id(target)}
-    for start in starts:
+def _cycle(target: Any, holders: list) -> list:
+    """A shortest path of references from an object back to itself: through `target`, or else one of its `holders`."""
+    allowed = {id(item) for item in (target, *holders)}
+    for start in (target, *sorted(holders, key=lambda item: isinstance(item, (dict, list, tuple)))[:1000]):
         before: dict[int, Any] = {}
         level = [start]
         while level:
@@ -264,10 +271,9 @@ def _cycle(target: Any, towards: dict[int, Any]) -> list:
                         while path[0] is not start:
                             path.insert(0, before[id(path[0])])
                         return path
-                    if id(referent) in before or (id(referent) not in allowed and not _is_edges(item, referent)):
-                        continue
-                    before[id(referent)] = item
-                    following.append(referent)
+                    if id(referent) not in before and (id(referent) in allowed or _is_edges(item, referent)):
+                        before[id(referent)] = item
+                        following.append(referent)
             level = following
     return []
 

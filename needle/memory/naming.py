@@ -170,6 +170,8 @@ def _hop(path: list, at: int) -> tuple[str, int]:
         if name is not None:
             return f".{name}", at + 2
     frame = holder if isinstance(holder, types.FrameType) else _frame_of(holder)
+    if frame is item and at + 2 < len(path):  # a generator refers to its frame, up to Python 3.10
+        return _hop([item, path[at + 2]], 0)[0], at + 2
     if frame is not None:
         return next((f" variable {k}" for k, v in locals_of(frame).items() if v is item), ""), at + 1
     for name, value in attributes_of(holder):
