@@ -246,9 +246,7 @@ class Value:
     cached_data: Any
     requires_grad: bool
     grad: Any
-    _stub: (
-        Any  # what graphs hold in the place of this value; False if they hold the value itself, None if none does yet
-    )
+    _stub: Any  # the Stub that graphs hold in its place, False if they hold it itself, None if none holds it yet
     _retains_grad: bool
 
     @classmethod
