@@ -353,6 +353,15 @@ def test_operands_on_two_devices_are_an_error_that_names_both_and_the_op():
             operation()
 
 
+def test_an_op_that_checks_nothing_itself_names_the_devices_too():
+    a, b = on(emulated.device(), 2), on(ndl.cpu(), 2)
+    for values in ([a, b], [b, a]):
+        with pytest.raises(ValueError, match=r"Concatenate: operands on \w+\(\) and \w+\(\): move one"):
+            ndl.concatenate(values)
+        with pytest.raises(ValueError, match=r"Stack: operands on \w+\(\) and \w+\(\): move one"):
+            ndl.stack(values)
+
+
 def test_two_gpus_compute_each_on_its_own_arrays():
     results = []
     for device in (emulated.device(0), emulated.device(1)):

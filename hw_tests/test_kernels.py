@@ -201,6 +201,16 @@ def test_dropout_keeps_and_scales_what_lies_below_the_threshold(run, dtype):
     np.testing.assert_array_equal(y, x * scale)
 
 
+@on_the_cpu
+@dtypes
+def test_sums_at_repeated_places_are_numpys(run, dtype):
+    places, values, target = np.random.randint(5, size=40), normal(40, dtype=dtype), normal(7, dtype=dtype)
+    expected = target.astype("float64")
+    np.add.at(expected, places, values.astype("float64"))
+    run("scatter_add", (2,), (16,), (np.argsort(places, kind="stable"), places, values, target, 40), [target], dtype)
+    close(target, expected, dtype)
+
+
 # -------------------------------------------------------------------------------------------------------- cross entropy
 
 

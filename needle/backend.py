@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -337,32 +337,43 @@ def scope(array: Any) -> contextlib.AbstractContextManager:
     OutOfMemory
         On leaving it, if a GPU's memory did not suffice.
     """
-    array = _first((array,))
+    array = next(_flat((array,)), None)
     return _no_scope if array is None or array_module(array) is np else _Scope(device_of(array))
 
 
 def compute(function: Callable, arrays: Sequence[Any]) -> Any:
-    """``function(*arrays)`` in the `scope` of the arrays."""
+    """``function(*arrays)``, an op's compute, in the `scope` of the arrays.
+
+    Raises
+    ------
+    ValueError
+        If they do not all live on one device.
+    """
+    devices = dict.fromkeys([device_of(array) for array in _flat(arrays)])
+    if len(devices) > 1:
+        op = getattr(function, "__self__", function)
+        names = " and ".join(map(repr, devices))
+        raise ValueError(f"{op}: operands on {names}: move one with .to(device)")
     with scope(arrays):
         return function(*arrays)
 
 
 def make_current(array: Any) -> None:
     """Make the device of `array` (an array, or a tuple of them) the current one until another is."""
-    array = _first((array,))
+    array = next(_flat((array,)), None)
     if type(array) is not np.ndarray and array is not None:
         device = device_of(array)
         if device != _CPU:
             device.xp.cuda.Device(device.index).use()
 
 
-def _first(arrays: Any) -> Array | None:
-    """The first array among arrays and tuples of them."""
+def _flat(arrays: Any) -> Iterator[Array]:
+    """The arrays among arrays and tuples of them."""
     for value in arrays:
-        found = _first(value) if isinstance(value, (tuple, list)) else value if is_array(value) else None
-        if found is not None:
-            return found
-    return None
+        if isinstance(value, (tuple, list)):
+            yield from _flat(value)
+        elif is_array(value):
+            yield value
 
 
 def weak(scalar: Any, array: Array) -> Any:
