@@ -57,7 +57,7 @@ def test_a_local_variable_of_another_function():
 def test_the_line_of_a_local_variable_is_where_its_function_is_now():
     kept = [leaf()]
     chain = why_alive(kept[0])
-    assert re.search(r"kept in test_the_line_.*\(.*test_memory_holders.py:\d+\)\[0\]", str(chain))
+    assert re.search(r"kept\[0\] in test_the_line_.*\(.*test_memory_holders.py:\d+\) → Tensor", str(chain))
 
 
 def test_the_askers_own_variable_if_there_is_nothing_else():

@@ -58,7 +58,8 @@ def listening(listener: Listener) -> Iterator[None]:
         yield
     finally:
         with _lock:
-            _listen(tuple([other for other in _listeners if other is not listener]))
+            last = len(_listeners) - 1 - _listeners[::-1].index(listener)
+            _listen(_listeners[:last] + _listeners[last + 1 :])
 
 
 class Origin(NamedTuple):
@@ -151,7 +152,7 @@ def track() -> Iterator[None]:
 def here(frame: FrameType | None) -> Origin:
     """The innermost place outside of needle at or below `frame`, and what backward is busy with there."""
     place = None
-    called = None  # by the frame that is looked at
+    summing = False
     remaining = _GRADIENT_DEPTH
     while frame is not None and (place is None or remaining):
         code = frame.f_code
@@ -161,12 +162,13 @@ def here(frame: FrameType | None) -> Origin:
             remaining -= 1
         elif not code.co_filename.startswith(PACKAGE):
             place = (code.co_filename, frame.f_lineno, _function_name(frame))
-        called, frame = frame, frame.f_back
+        summing = summing or code is _SUM
+        frame = frame.f_back
     if frame is None or frame.f_code is not _PROPAGATE:
         return Origin(*(place or ("<needle>", 0, "needle")))
     if place is None:
         place = here(frame.f_back)[:3]
-    if called is not None and called.f_code is _SUM:
+    if summing:
         return Origin(*place, "a sum of gradients")
     node = locals_of(frame).get("node")
     op = getattr(node, "op", None)

@@ -150,8 +150,7 @@ class no_growth:
         self._named: list[Any] = []  # what a report may start from
         self._open = ExitStack()
         self._before: _Moment | None = None
-        self._looped = False
-        self._judged = False
+        self._entered = self._looped = self._judged = False
         self._error: GrowthError | None = None
 
     # -- three ways to use it
@@ -171,12 +170,15 @@ class no_growth:
         return checked
 
     def __enter__(self) -> no_growth:
+        self._entered = True
         self._open.enter_context(track())
         if not self._looped:
             self._begin()
         return self
 
     def __iter__(self) -> Iterator[int]:
+        if not self._entered:
+            raise RuntimeError("no_growth: the steps are looped over within its with statement")
         self._looped = True
         yield from range(self._warmup)
         self._begin()
@@ -192,7 +194,7 @@ class no_growth:
             self._open.close()
         found, unfinished = self._error, self._looped and not self._judged
         self._error = self._before = None
-        self._looped = self._judged = False
+        self._entered = self._looped = self._judged = False
         if kind is None and unfinished:
             raise RuntimeError("no_growth: the loop was left before all steps were made, so nothing was checked")
         if kind is None and found is not None:
@@ -209,9 +211,7 @@ class no_growth:
 
     def _judge(self, steps: int) -> GrowthError | None:
         """Count again; `steps` is 0 for code that was run once."""
-        before = self._before
-        if before is None:
-            raise RuntimeError("no_growth: the steps are looped over within its with statement")
+        before = self._before or _Moment()
         with_garbage = _Moment()
         if with_garbage.count <= before.count and with_garbage.bytes <= before.bytes:
             return None

@@ -2,13 +2,15 @@
 
 ``total = total + loss`` keeps the graph of every step, for as long as ``total`` lives. Nobody watches single nodes:
 `needle.optim.Optimizer.reset_grad`, which a training loop calls once in each step, has a look at steps number 32, 64,
-128 and so on. Only if there is a graph then that is at least as deep as steps were made, it is watched for one step
-more, and only if that step adds to what it found, the warning is given.
+128 and so on. Only if there is a graph then that is at least as deep as steps were made, it is watched for two steps
+more; and only if the first of them builds on what it found, and the second on what the first has built, the warning is
+given. So neither a deep network nor a constant that was computed once is taken for history.
 """
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable
 from contextlib import ExitStack
 from typing import Any
 
@@ -39,17 +41,29 @@ def history_warning(on: bool) -> None:
 
 
 class Watch:
-    """What is remembered for the one step in which a deep graph is watched."""
+    """What is remembered from one step to the next while a deep graph is watched.
 
-    def __init__(self, deep: list[Any], steps: int):
-        self.steps = steps
-        self.deep = {id(ref): ref for ref in map(token, deep)}
+    Parameters
+    ----------
+    nodes : sequence of Tensor or Stub
+        All that are alive.
+    carried : sequence of Tensor or Stub
+        Those of them that the next step would build on if history is carried along.
+    confirmed : bool
+        Whether one step has built on what was there before it, so that the next one decides.
+    """
+
+    def __init__(self, nodes: Iterable[Any], carried: Iterable[Any], confirmed: bool):
+        self.known = _by_token(nodes)
+        self.carried = _by_token(carried)
+        self.confirmed = confirmed
         self.open = ExitStack()
-        self.open.enter_context(track())
+        if confirmed:
+            self.open.enter_context(track())
 
 
 def look(watch: Watch | None, steps: int) -> Watch | None:
-    """Look for a graph that grows with the steps; what is returned is handed in again after the next step.
+    """Look for a graph that grows with the steps.
 
     Parameters
     ----------
@@ -57,39 +71,58 @@ def look(watch: Watch | None, steps: int) -> Watch | None:
         What the call before returned, if that was one step ago.
     steps : int
         How many steps were made.
+
+    Returns
+    -------
+    Watch or None
+        To be handed in again after the next step; None if there is nothing to watch.
     """
     if watch is not None:
         watch.open.close()
-        _judge(watch)
-        return None
     if not _enabled or _warned:
         return None
     found = depths(live_nodes())
-    deep = [value for value, depth in found.items() if depth >= steps and value.op is not None]
-    return Watch(deep, steps) if deep else None
+    if watch is None:
+        deep = [node for node, depth in found.items() if depth >= steps and node.op is not None]
+        return Watch(found, deep, False) if deep else None
+    fresh = [node for node in found if node.op is not None and id(token(node)) not in watch.known]
+    if not watch.confirmed:
+        built_on = _depending(found, watch.carried)
+        carried = [node for node in fresh if node in built_on]
+        return Watch(found, carried, True) if carried else None
+    for node in fresh:
+        if origin(node) is not None and any(id(token(edge)) in watch.carried for edge in node._inputs or ()):
+            _warn(node, steps)
+            break
+    return None
 
 
-def _judge(watch: Watch) -> None:
-    """Warn if a tensor made in the last step was computed from one that is deep and is alive since the step before."""
+def _warn(node: Any, steps: int) -> None:
     global _warned
-    if _warned or not _enabled:
+    _warned = True
+    made, summary = origin(node), graph_summary(_last(node))
+    if made is None:
         return
-    for node in live_nodes():
-        made = origin(node)
-        if made is None or id(token(node)) in watch.deep:
-            continue
-        if not any(edge.op is not None and id(token(edge)) in watch.deep for edge in node._inputs or ()):
-            continue
-        _warned = True
-        summary = graph_summary(_last(node))
-        text = (
-            f"line {made.line}, {made.source or 'a computation'!r}, carries its history from step to step: after "
-            f"{watch.steps + 1} steps a graph of {summary.nodes:,} operations, {summary.depth:,} deep, keeps "
-            f"{summary.bytes:,} bytes. Carry the value without its graph: .detach(), or .numpy() of a loss that is "
-            "only reported. needle.memory.history_warning(False) turns this warning off."
-        )
-        warnings.warn_explicit(text, HistoryWarning, made.filename, made.line)
-        return
+    text = (
+        f"line {made.line}, {made.source or 'a computation'!r}, carries its history from step to step: after "
+        f"{steps} steps a graph of {summary.nodes:,} operations, {summary.depth:,} deep, keeps "
+        f"{summary.bytes:,} bytes. Carry the value without its graph: .detach(), or .numpy() of a loss that is "
+        "only reported. needle.memory.history_warning(False) turns this warning off."
+    )
+    warnings.warn_explicit(text, HistoryWarning, made.filename, made.line)
+
+
+def _by_token(nodes: Iterable[Any]) -> dict[int, Any]:
+    return {id(ref): ref for ref in map(token, nodes)}
+
+
+def _depending(order: Iterable[Any], tokens: dict[int, Any]) -> set[Any]:
+    """Those of the nodes in `order`, inputs first, whose graphs have one of `tokens` in them."""
+    found = set()
+    for node in order:
+        if id(token(node)) in tokens or any(edge in found for edge in node._inputs or ()):
+            found.add(node)
+    return found
 
 
 def _last(node: Any) -> Any:

@@ -95,7 +95,7 @@ def describe(chain: Chain, path: list) -> Chain:
     mere container starts a new part.
     """
     parts: list[str] = []
-    text = chain.root
+    text, within, function = chain.root.partition(" in ")  # "losses", "train() (train.py:12)"
     if not text or not isinstance(path[0], _CONTAINERS):
         if text:
             parts.append(text)
@@ -120,6 +120,7 @@ def describe(chain: Chain, path: list) -> Chain:
             parts.append(text)
             text = label(path[at])
     parts.append(text)
+    parts[0] += within + function
     chain.holders.append(type(path[-1]))
     chain.graph = chain.graph or getattr(path[-1], "op", None) is not None
     chain.root, chain.parts = (parts[0], parts[1:]) if chain.kind == "named" else ("", parts)
