@@ -25,6 +25,8 @@ class Point(NamedTuple):
 class Timeline:
     """Follows the live set from event to event (a tensor is made, a tensor is freed) while `recording`.
 
+    A tensor's memory is counted when the next tensor is made: at its own event it has none yet.
+
     Attributes
     ----------
     points : list of Point
