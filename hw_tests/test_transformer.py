@@ -199,6 +199,7 @@ def test_a_model_that_is_not_causal_sees_later_tokens():
     assert (layer(ndl.Tensor(x)).numpy()[:, 0] != before[:, 0]).all()
 
 
+@pytest.mark.cpu_only("expects NumPy's random numbers")
 def test_dropout_of_attention_weights_acts_in_training_alone_and_draws_one_mask():
     q, k, v = (ndl.Tensor(sequences(1, 1, LENGTH, SIZE)) for _ in range(3))
     activation = nn.MultiHeadAttention(dropout=0.5, causal=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +12,14 @@ import numpy as np
 from .build import library
 
 _ITEMS = {"float": "float32", "double": "float64", "longlong": "int64", "int": "int32", "unsignedint": "uint32"}
+
+
+_THREE_SIZES = ctypes.c_uint * 3
+
+
+@functools.cache
+def _pointers(count: int) -> Any:
+    return ctypes.c_void_p * count
 
 
 class KernelError(RuntimeError):
@@ -32,6 +41,10 @@ class Program:
         path, self.signatures = library(source, watched)
         self._watched = watched
         self._library = ctypes.CDLL(str(path))
+        # Once for all launches: ctypes leaves a reference cycle behind at each cast, and at each new type of array.
+        self._entries = {
+            name: ctypes.cast(getattr(self._library, f"call_{name}"), ctypes.c_void_p) for name in self.signatures
+        }
         self._library.shim_error.restype = ctypes.c_char_p
         self._library.shim_region.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int]
         self._library.shim_launch.argtypes = [
@@ -81,10 +94,9 @@ class Program:
             for i, array in enumerate([*args, *memory]):
                 if isinstance(array, np.ndarray) and array.size:
                     self._library.shim_region(array.ctypes.data, array.nbytes, array.itemsize, i)
-        addresses = (ctypes.c_void_p * len(values))(*[ctypes.addressof(value) for value in values])
-        sizes = [(ctypes.c_uint * 3)(*([int(n) for n in size] + [1] * (3 - len(size)))) for size in (grid, block)]
-        function = ctypes.cast(getattr(self._library, f"call_{name}"), ctypes.c_void_p)
-        if self._library.shim_launch(function, addresses, *sizes, int(shared_mem), seed, int(self._watched)):
+        addresses = _pointers(len(values))(*[ctypes.addressof(value) for value in values])
+        sizes = [_THREE_SIZES(*([int(n) for n in size] + [1] * (3 - len(size)))) for size in (grid, block)]
+        if self._library.shim_launch(self._entries[name], addresses, *sizes, int(shared_mem), seed, int(self._watched)):
             raise KernelError(f"{name}: {self._library.shim_error().decode()}")
 
     @staticmethod

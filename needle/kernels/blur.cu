@@ -175,7 +175,9 @@ __device__ void blur_gather(const T* g, const T* radius, T* value, T* slope, Int
     const Int first = min(size, lane * stretch), last = min(size, first + stretch);
     double total = 0;
     for (Int i = first; i < last; ++i) total += second_sums[i + 1];
-    const double mean = sum_of_warp(total) / double(size);
+    // Any number will do for the mean. With one of 24 bits its products with small integers are exact.
+    double mean = sum_of_warp(total) / double(size);
+    if (fabs(mean) < 1e38) mean = double(float(mean));
     total = 0;
     for (Int i = first; i < last; ++i) total += second_sums[i + 1] - mean;
     total = sum_of_lanes_below(total);

@@ -239,7 +239,7 @@ class Dropout(Module):
     >>> import numpy as np, needle as ndl
     >>> np.random.seed(0)
     >>> layer = ndl.nn.Dropout(0.5)
-    >>> layer(ndl.init.ones(5))
+    >>> layer(ndl.init.ones(5, device=ndl.cpu()))
     needle.Tensor([0. 0. 0. 0. 2.])
     >>> layer.eval()(ndl.init.ones(5))
     needle.Tensor([1. 1. 1. 1. 1.])

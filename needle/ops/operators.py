@@ -98,11 +98,13 @@ def _reflected_subtract(b: Tensor, a: Any) -> Any:
 
 
 def _matmul(a: Tensor, b: Any) -> Any:
-    return linalg.matmul(a, b) if isinstance(b, Tensor) or backend.is_array(b) else NotImplemented
+    if backend.is_array(b):
+        b = Tensor(b, requires_grad=False)
+    return linalg.matmul(a, b) if isinstance(b, Tensor) else NotImplemented
 
 
 def _reflected_matmul(b: Tensor, a: Any) -> Any:
-    return linalg.matmul(a, b) if backend.is_array(a) else NotImplemented
+    return linalg.matmul(Tensor(a, requires_grad=False), b) if backend.is_array(a) else NotImplemented
 
 
 def _comparison(symbol: str, fn: Callable) -> Callable:
