@@ -99,12 +99,14 @@ def _reflected_subtract(b: Tensor, a: Any) -> Any:
 
 def _matmul(a: Tensor, b: Any) -> Any:
     if backend.is_array(b):
-        b = Tensor(b, requires_grad=False)
+        b = Tensor(as_value("MatMul", b), requires_grad=False)
     return linalg.matmul(a, b) if isinstance(b, Tensor) else NotImplemented
 
 
 def _reflected_matmul(b: Tensor, a: Any) -> Any:
-    return linalg.matmul(Tensor(a, requires_grad=False), b) if backend.is_array(a) else NotImplemented
+    if not backend.is_array(a):
+        return NotImplemented
+    return linalg.matmul(Tensor(as_value("MatMul", a), requires_grad=False), b)
 
 
 def _comparison(symbol: str, fn: Callable) -> Callable:
