@@ -23,8 +23,8 @@ LAYOUTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "C": lambda a: a.copy(order="C"),
     "Fortran": lambda a: a.copy(order="F"),
     "reversed": lambda a: np.flip(np.flip(a).copy()),
-    "strided": lambda a: np.repeat(a, 2, axis=-1)[..., ::2] if a.ndim else a,
-    "permuted": lambda a: np.moveaxis(np.moveaxis(a, -1, 0).copy(), 0, -1) if a.ndim else a,
+    "strided": lambda a: np.repeat(a, 2, axis=-1)[..., ::2],
+    "permuted": lambda a: np.moveaxis(np.moveaxis(a, -1, 0).copy(), 0, -1),
 }
 
 
@@ -47,11 +47,18 @@ class Draw:
         return self.draw(st.sampled_from(values))
 
     def array(self, shape: tuple[int, ...], low: float = -2.0, high: float = 2.0) -> np.ndarray:
-        return LAYOUTS[self.pick(list(LAYOUTS))](self.rng.uniform(low, high, shape))
+        values = np.array(self.rng.uniform(low, high, shape))
+        return LAYOUTS[self.pick(list(LAYOUTS))](values) if shape else values
 
     def tensor(self, shape: tuple[int, ...], low: float = -2.0, high: float = 2.0) -> ndl.Tensor:
-        """A leaf over an array with its very strides."""
-        return ndl.Tensor.make_const(self.array(shape, low, high), requires_grad=True)
+        """A leaf over an array with its very strides (on a GPU: in C order)."""
+        return self.leaf(self.array(shape, low, high))
+
+    @staticmethod
+    def leaf(array: np.ndarray) -> ndl.Tensor:
+        if ndl.default_device() != ndl.cpu():
+            return ndl.Tensor(array)
+        return ndl.Tensor.make_const(np.asarray(array), requires_grad=True)
 
     def tensors(self, count: int, low: float = -2.0, high: float = 2.0) -> list[ndl.Tensor]:
         """Leaves of one shape."""
@@ -59,8 +66,7 @@ class Draw:
         return [self.tensor(shape, low, high) for _ in range(count)]
 
     def away_from_zero(self, shape: tuple[int, ...]) -> ndl.Tensor:
-        array = self.array(shape, 0.5, 2.0)
-        return ndl.Tensor.make_const(array * self.rng.choice([-1.0, 1.0], shape), requires_grad=True)
+        return self.leaf(self.array(shape, 0.5, 2.0) * self.rng.choice([-1.0, 1.0], shape))
 
     def axes(self, ndim: int) -> tuple[int, ...]:
         """Some of the axes, in any order, some counted from the end."""
@@ -116,7 +122,7 @@ CASES |= {
     ops.Maximum: lambda d: (ops.maximum, d.tensors(2)),
     ops.Minimum: lambda d: (ops.minimum, d.tensors(2)),
     ops.Cast: lambda d: (ops.Cast("float64"), d.tensors(1)),
-    ops.To: lambda d: (ops.To(ndl.cpu()), d.tensors(1)),
+    ops.To: lambda d: (ops.To(ndl.default_device()), d.tensors(1)),
 }
 _SCALARS = [-2, -1, 0, 1, 2, 3, 0.5, -1.5]
 
@@ -178,7 +184,7 @@ def _(d):
 @case(ops.Where)
 def _(d):
     shape = d.shape()
-    condition = d.rng.random(shape) < 0.5
+    condition = ndl.default_device().array(d.rng.random(shape) < 0.5)
     return lambda a, b: ops.where(condition, a, b), [d.tensor(shape), d.tensor(shape)]
 
 
@@ -415,7 +421,7 @@ CASES[ops.Contiguous] = lambda d: (ops.contiguous, d.tensors(1))
 
 def _logits(d):
     shape = d.shape(min_dims=1, min_side=1)
-    return d.tensor(shape), d.rng.integers(shape[-1], size=shape[:-1])
+    return d.tensor(shape), ndl.default_device().array(d.rng.integers(shape[-1], size=shape[:-1]))
 
 
 @case(ops.CrossEntropy)
