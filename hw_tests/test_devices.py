@@ -353,6 +353,12 @@ def test_operands_on_two_devices_are_an_error_that_names_both_and_the_op():
             operation()
 
 
+def test_a_numpy_array_beside_a_tensor_of_a_gpu_is_moved_there():
+    a, array = on(emulated.device(), 2, 2), np.ones((2, 2))
+    for result in (ndl.add(a, array), ndl.where(array > 0, a, array), a * array, array - a, a @ array, array @ a):
+        assert result.device == emulated.device()
+
+
 def test_an_op_that_checks_nothing_itself_names_the_devices_too():
     a, b = on(emulated.device(), 2), on(ndl.cpu(), 2)
     for values in ([a, b], [b, a]):

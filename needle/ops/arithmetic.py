@@ -13,7 +13,7 @@ from typing import Any
 from .. import backend
 from ..autograd import TensorOp
 from ..backend import Array, array_module
-from .common import as_number, as_value, broadcast_shape, check_devices, constant, shape_of
+from .common import as_number, as_value, broadcast_shape, constant, on_one_device, shape_of
 from .elementwise import log
 from .shape import broadcast_to
 
@@ -208,8 +208,7 @@ class Negate(TensorOp):
 
 def broadcast_together(name: str, *values: Any) -> tuple:
     """The values (tensors or arrays of one device), broadcast to their common shape by explicit nodes."""
-    values = tuple([as_value(name, v) for v in values])
-    check_devices(name, *values)
+    values = on_one_device(name, *[as_value(name, v) for v in values])
     shapes = [shape_of(v) for v in values]
     shape = broadcast_shape(name, *shapes)
     return tuple([v if own == shape else broadcast_to(v, shape) for v, own in zip(values, shapes)])

@@ -110,6 +110,24 @@ def check_devices(name: str, *values: Any) -> None:
             raise ValueError(f"{name}: operands on {devices[0]} and {device}: move one with .to(device)")
 
 
+def on_one_device(name: str, *values: Any) -> tuple:
+    """The values, where a NumPy array beside a tensor on a GPU is moved there: no one has chosen a device for it.
+
+    Raises
+    ------
+    ValueError
+        If tensors live on different devices.
+    """
+    arrays = [v.realize_cached_data() if isinstance(v, Value) else v for v in values]
+    if all([type(array) is np.ndarray for array in arrays]):
+        return values
+    devices = [backend.device_of(v.realize_cached_data()) for v in values if isinstance(v, Value)]
+    if devices and devices[0] != backend.cpu():
+        values = tuple([devices[0].array(v) if isinstance(v, np.ndarray) else v for v in values])
+    check_devices(name, *values)
+    return values
+
+
 _broadcast_shapes = functools.lru_cache(maxsize=1024)(np.broadcast_shapes)
 
 

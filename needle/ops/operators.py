@@ -78,7 +78,12 @@ def _operand(name: str, value: Any, like: Tensor) -> Any:
     value = as_value(name, value)
     if value.ndim == 0 and like.dtype.kind == "f":  # a 0-d array on a GPU is a scalar too
         value = value.astype(like.dtype)
-    return Tensor(value, requires_grad=False)
+    return _beside(like, value)
+
+
+def _beside(like: Tensor, array: Any) -> Tensor:
+    """An array as a constant: one of NumPy where `like` lives, one of a GPU where it is."""
+    return Tensor(array, device=like.device if isinstance(array, np.ndarray) else None, requires_grad=False)
 
 
 _add_operator = _binary(_add, AddScalar)
@@ -99,14 +104,14 @@ def _reflected_subtract(b: Tensor, a: Any) -> Any:
 
 def _matmul(a: Tensor, b: Any) -> Any:
     if backend.is_array(b):
-        b = Tensor(as_value("MatMul", b), requires_grad=False)
+        b = _beside(a, as_value("MatMul", b))
     return linalg.matmul(a, b) if isinstance(b, Tensor) else NotImplemented
 
 
 def _reflected_matmul(b: Tensor, a: Any) -> Any:
     if not backend.is_array(a):
         return NotImplemented
-    return linalg.matmul(Tensor(as_value("MatMul", a), requires_grad=False), b)
+    return linalg.matmul(_beside(b, as_value("MatMul", a)), b)
 
 
 def _comparison(symbol: str, fn: Callable) -> Callable:
