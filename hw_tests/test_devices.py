@@ -4,6 +4,7 @@ The emulated GPU (`emulated`) is as strict as cupy, and counts: so these tests r
 without a GPU. ``pytest --device emulated`` runs all other tests on it as well.
 """
 
+import ast
 import gc
 import pathlib
 import pickle
@@ -22,6 +23,7 @@ from needle.nn.blur import AdaptiveBlur
 emulated = pytest.importorskip(
     "emulated", reason="stands in for cupy, and asks it what it offers: pip install cupy-cuda13x"
 )
+signatures = emulated.signatures
 xp = emulated.cupy
 
 
@@ -83,6 +85,27 @@ def test_what_cupy_does_not_have_the_stand_in_does_not_have():
         xp.add(xp.ones(3), 1, where=True)
     with pytest.raises(AttributeError):
         xp.ones(3).tostring()
+
+
+def names_of_the_array_module(tree):
+    """Dotted names that a file takes from an array module: ``xp.linalg.norm``, ``array_module(a).exp``."""
+    for node in ast.walk(tree):
+        path = []
+        while isinstance(node, ast.Attribute):
+            path.insert(0, node.attr)
+            node = node.value
+        name = getattr(node, "id", getattr(getattr(node, "func", None), "id", None))
+        if path and name in ("xp", "array_module"):
+            yield ".".join(path)
+
+
+def test_cupy_has_every_function_that_needle_takes_from_an_array_module():
+    names = set()
+    for path in pathlib.Path(ndl.__file__).parent.rglob("*.py"):
+        names.update(names_of_the_array_module(ast.parse(path.read_text(encoding="utf-8"))))
+    assert {"exp", "maximum", "linalg.norm"} <= names
+    for name in names:
+        signatures.find(name)
 
 
 def test_launches_bytes_uploads_and_syncs_are_counted():
@@ -269,6 +292,18 @@ def test_an_optimizer_steps_all_parameters_in_one_launch_as_on_the_cpu(name, dty
     assert counts.launches == 1
     for a, b in zip(*results):
         np.testing.assert_allclose(b, a, rtol={"float32": 1e-4, "float64": 1e-12}[dtype], atol=1e-6)
+
+
+@pytest.mark.parametrize("device", [ndl.cpu(), emulated.device()], ids=repr)
+def test_bias_and_relu_in_one_node_are_what_they_are_in_two(device):
+    x, bias = on(device, 2, 3, 4), on(device, 4)
+    np.testing.assert_array_equal(ndl.bias_relu(x, bias).numpy(), ndl.relu(x + bias).numpy())
+    gradgradcheck(ndl.bias_relu, [x, bias])
+    with emulated.counting() as counts:
+        ndl.bias_relu(x, bias)
+    assert counts.launches == (device != ndl.cpu())
+    with pytest.raises(ValueError, match=r"BiasReLU: x of shape \(2, 3, 4\) needs a bias of shape \(4,\), got \(3,\)"):
+        ndl.bias_relu(x, on(device, 3))
 
 
 def test_clipping_and_its_norm_stay_on_the_gpu(gpu):

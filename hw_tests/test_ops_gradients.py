@@ -19,6 +19,7 @@ from needle.gradcheck import gradcheck, gradgradcheck
 #: here nor in the table of cases fails the test below.
 TESTED_ELSEWHERE = {
     "attention": "test_attention.py",
+    "bias_relu": "test_devices.py",
     "blur": "test_blur_gradients.py",
     "conv": "test_conv.py",
     "dropout": "test_devices.py",

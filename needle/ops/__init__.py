@@ -27,6 +27,7 @@ from .arithmetic import (
     power_scalar,
 )
 from .attention import Attention, SelfAttention, attention, self_attention
+from .bias_relu import BiasReLU, bias_relu
 from .blur import AdaptiveBlur, adaptive_blur
 from .contiguous import Contiguous, contiguous
 from .conv import Conv, ConvImage, ConvKernel, conv
