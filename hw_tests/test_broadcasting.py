@@ -117,6 +117,8 @@ def test_sum_to_is_one_reduction(monkeypatch):
     assert calls == [{"axis": (0, 2), "dtype": np.float64}]
 
 
+@pytest.mark.cpu_only("looks into NumPy memory")
+@pytest.mark.cpu_only("whether arrays share memory")
 def test_a_broadcast_is_a_view():
     x = ndl.Tensor(random((1, 3)))
     assert np.shares_memory(ops.broadcast_to(x, (4, 3)).numpy(), x.numpy())

@@ -203,6 +203,14 @@ def test_dropout_keeps_and_scales_what_lies_below_the_threshold(run, dtype):
 
 @on_the_cpu
 @dtypes
+def test_a_blend_takes_its_share_of_the_second_array(run, dtype):
+    a, b, y = normal(50, dtype=dtype), normal(50, dtype=dtype), unwritten(50, dtype=dtype)
+    run("blend", (1,), (32,), (a, b, y, 50, 0.25), [y], dtype)
+    close(y, 0.75 * a.astype("float64") + 0.25 * b, dtype)
+
+
+@on_the_cpu
+@dtypes
 def test_sums_at_repeated_places_are_numpys(run, dtype):
     places, values, target = np.random.randint(5, size=40), normal(40, dtype=dtype), normal(7, dtype=dtype)
     expected = target.astype("float64")

@@ -28,6 +28,7 @@ OPTIONS = ("-std=c++17",)
 FILES = {
     "adam": "multi_tensor",
     "bias_relu": "elementwise",
+    "blend": "elementwise",
     "blur_gather": "blur",
     "blur_spread": "blur",
     "cross_entropy": "cross_entropy",

@@ -25,3 +25,13 @@ __device__ void dropout(const T* x, const T* uniform, T* y, T* scale, Int size, 
 }
 #define DROPOUT(T) (const T* x, const T* uniform, T* y, T* scale, Int size, double keep)
 BOTH(dropout, DROPOUT, x, uniform, y, scale, size, keep)
+
+// y = (1 − share)·a + share·b.
+template <typename T>
+__device__ void blend(const T* a, const T* b, T* y, Int size, double share) {
+    const Int step = Int(gridDim.x) * blockDim.x;
+    const T rest = T(1 - share), part = T(share);
+    for (Int i = Int(blockIdx.x) * blockDim.x + threadIdx.x; i < size; i += step) y[i] = rest * a[i] + part * b[i];
+}
+#define BLEND(T) (const T* a, const T* b, T* y, Int size, double share)
+BOTH(blend, BLEND, a, b, y, size, share)

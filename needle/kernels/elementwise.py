@@ -28,3 +28,11 @@ def dropout(x: Array, uniform: Array, keep: float) -> tuple[Array, Array]:
     args = (contiguous(x), uniform, y, scale, x.size, float(keep))
     launch("dropout", _grid(x.size), (_THREADS,), *args, dtype=x.dtype)
     return y, scale
+
+
+def blend(a: Array, b: Array, share: float) -> Array:
+    """(1 − share)·a + share·b, for arrays of one shape."""
+    y = array_module(a).empty(a.shape, a.dtype)
+    args = (contiguous(a), contiguous(b), y, a.size, float(share))
+    launch("blend", _grid(a.size), (_THREADS,), *args, dtype=a.dtype)
+    return y

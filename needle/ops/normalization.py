@@ -35,9 +35,10 @@ from typing import Any
 
 import numpy as np
 
-from .. import kernels
+from .. import backend, kernels
 from ..autograd import Tensor, TensorOp, TensorTupleOp, sum_node_list
 from ..backend import Array, Shape, array_module
+from ..kernels import elementwise as elementwise_gpu
 from ..kernels import normalization as gpu
 from . import normalization_numpy
 from .common import as_value, check_devices, shape_of
@@ -282,10 +283,18 @@ def batch_norm(
         for running, new in ((running_mean, mean), (running_var, variance)):
             if running is not None:
                 old = running.realize_cached_data()
-                moved = (1 - momentum) * old
-                moved += momentum * new.reshape(-1)
-                running.cached_data = moved
+                with backend.scope(old):
+                    running.cached_data = _blend(old, new.reshape(-1), momentum)
     return y
+
+
+def _blend(old: Array, new: Array, share: float) -> Array:
+    """(1 − share)·old + share·new."""
+    if kernels.fit(old, new):
+        return elementwise_gpu.blend(old, new, share)
+    moved = (1 - share) * old
+    moved += share * new
+    return moved
 
 
 def layer_norm(x: Any, weight: Any, bias: Any, eps: float = 1e-5) -> Any:
