@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import pathlib
 import sys
@@ -388,6 +389,8 @@ def _conclude(run: training.Run, batches: int, finished: bool, save: pathlib.Pat
         print(f"Interrupted after {run.epoch} epochs and {run.step} of {batches} steps.")
     if run.history:
         last = run.history[-1]
+        if not math.isfinite(last["train_loss"]):
+            print("The loss is not finite any more: the weights have run away; a smaller --lr keeps them.")
         print(f"{1 - last['test_error']:.2%} of the held-out digits are read correctly after {run.epoch} epochs.")
     if save:
         how = "" if finished else f" Go on with: {PROG} --resume {save} --save {save}"

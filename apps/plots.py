@@ -176,8 +176,9 @@ def draw_mistakes(
     columns: int = 10,
 ) -> None:
     """Draw the first of the misclassified images in a row, with what they are and what the model says."""
+    count = len(labels)
     figure.suptitle(
-        f"The surest mistakes of {len(labels)}" if len(labels) else "No mistakes",
+        f"The surest mistakes of {count}" if count > columns else f"Mistakes: {count or 'none'}",
         x=0.012,
         ha="left",
         fontsize=14,

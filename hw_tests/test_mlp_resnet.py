@@ -320,6 +320,33 @@ def test_download_fetches_into_the_folder_of_data_and_trains_on_it(capsys, tmp_p
     assert "60 images of 28×28 to learn from, 20 held out" in out
 
 
+@needs_apps
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_run_that_diverges_says_so_and_can_still_be_drawn_saved_and_resumed(capsys, tmp_path):
+    words = ("--plot", tmp_path / "run.png", "--save", tmp_path / "run")
+    code, out, _ = run(capsys, "--lr", "1e30", "--epochs", 1, *words, *SMALL)
+    assert code == 0 and "The loss is not finite any more" in out
+    assert run(capsys, "--resume", tmp_path / "run", *words)[0] == 0
+
+
+@needs_apps
+@pytest.mark.parametrize(
+    ("package", "words"),
+    [
+        ("tqdm", []),
+        ("sklearn", []),
+        ("matplotlib", ["--plot", "run.png"]),
+        ("pooch", ["--download"]),
+        ("safetensors", ["--save", "run"]),
+    ],
+)
+def test_a_missing_package_is_named_with_how_to_get_it(capsys, monkeypatch, package, words):
+    monkeypatch.setitem(sys.modules, package, None)  # what importing it then says is that it is not there
+    code, _, err = run(capsys, *words)
+    assert code == 2
+    assert re.search(rf"needs {package}: pip install 'needle\[apps\]'\n$", err)
+
+
 MISTAKES = {
     "no such folder": (["--data", "{tmp}/none"], "none: no such folder"),
     "a folder without digits": (["--data", "{tmp}"], "pairs found: none"),
