@@ -165,7 +165,7 @@ def test_what_backward_makes_is_named_with_the_op_that_it_belongs_to():
 
     with pytest.raises(GrowthError) as caught:
         no_growth(steps=3)(step)(weight())
-    assert f"in {step.__qualname__}: loss.backward()  [backward of Exp, hw_tests/" in str(caught.value)
+    assert "step: loss.backward()  [backward of Exp, hw_tests/" in str(caught.value)
 
 
 def test_cycles_are_told_from_strong_references():

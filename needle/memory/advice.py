@@ -45,7 +45,7 @@ def advice(chain: Chain) -> list[str]:
         return [f"{where} grows with every step: keep only what is still needed"]
     if chain.graph:
         return [
-            f"{name if attribute else 'a variable'} carries its history from step to step, as in total = total + loss: "
+            f"{name if attribute else chain.root} carries its history from step to step, as in total = total + loss: "
             "carry loss.numpy() or loss.detach()"
         ]
     return []

@@ -159,7 +159,8 @@ class Census:
             ("dtype", self.by_dtype),
             ("device", self.by_device),
         ):
-            kinds = ", ".join(f"{number} × {kind}" for kind, number in counter.most_common(8))
+            common = sorted(counter.items(), key=lambda item: (-item[1], str(item[0])))[:8]
+            kinds = ", ".join(f"{number} × {kind}" for kind, number in common)
             more = f", {len(counter) - 8} more" if len(counter) > 8 else ""
             lines.append(f"  by {title + ':':8}{kinds}{more}")
         return "\n".join(lines)

@@ -216,7 +216,7 @@ class no_growth:
         if with_garbage.count <= before.count and with_garbage.bytes <= before.bytes:
             return None
         kinds = [(k, n - before.kinds[k]) for k, n in with_garbage.kinds.items() if n > before.kinds[k]]
-        kinds.sort(key=lambda pair: (pair[0][2] is not None and pair[0][2].backward_of is not None, -pair[1]))
+        kinds.sort(key=_rank)
         chains = self._chains(before, with_garbage, kinds)
         gc.collect()
         after = _Moment()
@@ -245,9 +245,16 @@ class no_growth:
         # The oldest of a kind: those of the last step are held by a loop's variables anyway.
         oldest = [fresh[kind][0] for kind, _ in kinds if kind in fresh]
         alone = [value for value in oldest if not references.in_a_graph(value)]  # not found by way of another
-        for value in [*oldest[:2], *alone[:_HOLDERS]]:
+        for value in {id(value): value for value in [*oldest[:2], *alone[:_HOLDERS]]}.values():
             explain(value)
         return list(chains.values())[:_HOLDERS]
+
+
+def _rank(kind_and_number: tuple) -> tuple:
+    """What a report lists first: what the forward pass made, what there is most of, what stands first in its file."""
+    (name, shape, place), number = kind_and_number
+    in_backward = place is not None and place.backward_of is not None
+    return in_backward, -number, place.line if place is not None else 0, name, shape
 
 
 _HOLDERS = 3  # how many a report names

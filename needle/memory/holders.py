@@ -105,14 +105,14 @@ class References:
         """Whether another node was computed from this one and holds it, or a stub of it."""
         return id(node) in self._consumers or id(getattr(node, "_stub", None)) in self._consumers
 
-    def holders_of(self, items: list) -> dict[int, int]:
-        """For the id of each of `items` that an object refers to, the id of the first such object."""
+    def holders_of(self, items: list) -> dict[int, Any]:
+        """For the id of each of `items` that an object refers to, the first such object."""
         wanted = set(map(id, items))
-        found: dict[int, int] = {}
+        found: dict[int, Any] = {}
         for holder in self._objects:
             for item in gc.get_referents(holder):
                 if id(item) in wanted and id(holder) not in self._edges:
-                    found.setdefault(id(item), id(holder))
+                    found.setdefault(id(item), holder)
         return found
 
     def explain(self, target: Any) -> Chain:
@@ -182,7 +182,10 @@ class References:
         for item in path:
             # Asked for its attributes, an object may have made a dictionary of them, which is new here.
             if type(item).__dictoffset__:
-                self._ids.add(id(object.__getattribute__(item, "__dict__")))
+                attributes = object.__getattribute__(item, "__dict__")
+                if id(attributes) not in self._ids:
+                    self._ids.add(id(attributes))
+                    self._objects.append(attributes)
         return chain
 
     def _unnamed(self, target: Any, towards: dict[int, Any]) -> Chain:

@@ -87,7 +87,13 @@ def _largest(values: list[Any], references: References, top: int) -> list[tuple[
     holders = references.holders_of(heads)
     groups: dict[int, list[Any]] = {}
     for head in heads:
-        groups.setdefault(holders.get(id(head), id(head)), []).append(head)
+        groups.setdefault(id(holders.get(id(head), head)), []).append(head)
     summaries = [(summarize(group, top=3), group) for group in groups.values()]
     summaries.sort(key=lambda pair: -pair[0].bytes)
-    return [(len(group), summary, references.explain(group[0])) for summary, group in summaries[:top]]
+    found = []
+    for summary, group in summaries[:top]:
+        holder, members = holders.get(id(group[0])), set(map(id, group))
+        in_order = holder if isinstance(holder, (list, tuple)) else group
+        first = next(item for item in in_order if id(item) in members)
+        found.append((len(group), summary, references.explain(first)))
+    return found
