@@ -7,7 +7,7 @@
 needle.Tensor([2. 4. 6.])
 """
 
-from . import autograd, backend, init, nn, ops, optim, random
+from . import autograd, backend, data, init, nn, ops, optim, random
 from .autograd import (
     LAZY_MODE,
     Op,
