@@ -326,7 +326,9 @@ def _(d):
 def _(d):
     shape = d.shape()
     index = d.index(shape)
-    return ops.ScatterAdd(shape, index), [d.tensor(np.zeros(shape)[index].shape)]
+    device = ndl.default_device()
+    parts = tuple([device.array(part) if isinstance(part, np.ndarray) else part for part in index])
+    return ops.ScatterAdd(shape, parts), [d.tensor(np.zeros(shape)[index].shape)]
 
 
 # ------------------------------------------------------------------------------------------------------------ products

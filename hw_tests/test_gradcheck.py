@@ -14,6 +14,8 @@ from needle import ops
 from needle.gradcheck import GradientError, function, gradcheck, gradgradcheck
 from needle.gradcheck.differences import Tolerance, slope
 
+pytestmark = pytest.mark.cpu_only("the ops that it checks the checker with are written with NumPy")
+
 RNG = np.random.default_rng(3)
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from .. import backend
-from ..autograd import TensorOp, Value
+from ..autograd import Tensor, TensorOp, Value
 from ..backend import Array, array_module
 from .arithmetic import broadcast_together
 from .common import as_scalar, as_scalar_beside, as_value, broadcast_shape, check_devices, constant, shape_of
@@ -242,7 +242,8 @@ def compare(symbol: str, fn: Callable[[Array, Any], Array], a: Any, b: Any) -> A
         return constant(lambda x: fn(x, scalar), a)
     if not (isinstance(b, Value) or backend.is_array(b)):
         return NotImplemented
-    b = as_value(symbol, b)
+    if not isinstance(b, Tensor):
+        b = Tensor(as_value(symbol, b), requires_grad=False)
     broadcast_shape(symbol, shape_of(a), shape_of(b))
     check_devices(symbol, a, b)
     return constant(fn, a, b)
