@@ -40,6 +40,7 @@ EXAMPLES: dict[type[ndl.Op], Example] = {
     ops.Sigmoid: (ops.sigmoid, [(3, 4)]),
     ops.NormalCDF: (ops.normal_cdf, [(3, 4)]),
     ops.ReLU: (ops.relu, [(3, 4)]),
+    ops.BiasReLU: (ops.bias_relu, [(3, 4), (4,)]),
     ops.Abs: (ops.abs, [(3, 4)]),
     ops.Maximum: (ops.maximum, [(3, 4), (3, 4)]),
     ops.Minimum: (ops.minimum, [(3, 4), (3, 4)]),
