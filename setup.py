@@ -18,11 +18,10 @@ setup(
     extras_require={
         "cuda12": ["cupy-cuda12x>=13"],
         "cuda13": ["cupy-cuda13x>=13.6"],
-        "cuda-test": ["cupy-cuda13x>=13.6", "nvidia-cuda-nvrtc>=13"],  # what proves the GPU code without a GPU
         "apps": ["matplotlib>=3.8", "pooch>=1.8", "safetensors>=0.4", "scikit-learn>=1.4", "tqdm>=4.66"],
         "test": ["hypothesis>=6.100", "mypy>=1.11", "pytest>=8", "ruff>=0.6"],
         "torch": ["torch==2.13.0"],
-        "cuda-test": ["cupy-cuda13x>=14", "nvidia-cuda-nvrtc>=13"],
+        "cuda-test": ["cupy-cuda13x>=14", "nvidia-cuda-nvrtc>=13"],  # what proves the GPU code without a GPU
         "peers": ["autograd>=1.7", "mygrad>=2.2"],
         "docs": ["myst-parser>=3", "numpydoc>=1.7", "sphinx>=7"],
     },
