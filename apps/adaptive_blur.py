@@ -128,7 +128,9 @@ def _command(given: dict[str, Any]) -> int:
     if audio:
         for i in shown:
             _write_sounds(audio, data, stft, i, maps)
-    _conclude(run, found, stft, audio and f"{2 * len(shown)} sounds written into {audio}", save)
+    if audio:
+        print(f"{2 * len(shown)} sounds written into {audio}")
+    _conclude(run, found, listening.concentrate(maps), stft, save)
     return 0 if found[-1].step == look["blur_steps"] else arguments.INTERRUPTED
 
 
@@ -255,13 +257,11 @@ def _write_sounds(
 def _conclude(
     run: training.Run,
     found: Sequence[listening.Measure],
+    few: listening.Concentration,
     stft: spectrogram.STFT,
-    sounds: str | None,
     save: pathlib.Path | None,
 ) -> None:
     """Say what was reached."""
-    if sounds:
-        print(sounds)
     if save:
         print(f"Saved to {save}.")
     last, understood = found[-1], 1 - run.history[-1]["test_error"]
@@ -269,6 +269,11 @@ def _conclude(
         f"{understood:.2%} of the held-out utterances are understood. Blurred with a mean radius "
         f"of {last.mean:.1f} of {stft.bins} bins, {last.kept:.1%} keep their answer; with the same radii at random "
         f"bins {last.kept_shuffled:.1%}; with that radius everywhere {last.kept_even:.1%}."
+    )
+    print(
+        f"{few.bins:.1%} of the bins, with {few.energy:.0%} of the energy, have less than half of the median radius. "
+        f"With these left as they are and the median radius everywhere else, {few.kept:.1%} keep their answer; with "
+        f"as many of the loudest bins in their place {few.kept_loudest:.1%}."
     )
 
 
@@ -358,14 +363,17 @@ def _draw_kept(axes: Axes, found: Sequence[listening.Measure], bins: int) -> Non
 
     radius = [m.mean for m in found]
     lines = (
-        ("radii where they were learned", [m.kept for m in found], plots.TRAIN_COLOR, "-"),
-        ("the same radii, shuffled", [m.kept_shuffled for m in found], plots.MUTED, "--"),
+        ("radii as learned", [m.kept for m in found], plots.TRAIN_COLOR, "-"),
+        ("the same, shuffled", [m.kept_shuffled for m in found], plots.MUTED, "--"),
         ("their mean everywhere", [m.kept_even for m in found], plots.TEST_COLOR, "-"),
     )
     for name, shares, color, style in lines:
         axes.plot(
             radius, shares, style, color=color, linewidth=2.4, marker="o", markersize=4, label=name, clip_on=False
         )
+    for (_, shares, color, _), side in ((lines[0], "top"), (lines[2], "bottom")):
+        place = {"xytext": (0, -9 if side == "top" else 9), "textcoords": "offset points", "ha": "right", "va": side}
+        axes.annotate(f"{shares[-1]:.0%}", (radius[-1], shares[-1]), color=color, fontweight="bold", **place)
     axes.set(title="Answers that stay the same", xlabel=f"mean radius, of {bins} bins", ylim=(0, 1))
     axes.set_xlim(left=1)
     axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))

@@ -264,6 +264,48 @@ def measure(step: int, maps: Sequence[BlurredListening]) -> Measure:
     )
 
 
+@dataclass
+class Concentration:
+    """How much of the utterances is listened to: the bins whose radius is below half of their utterance's median.
+
+    Attributes
+    ----------
+    bins : float
+        Which share of all bins they are.
+    energy : float
+        Which share of the energy, the squared amplitudes, is in them.
+    kept : float
+        For which share of the utterances the likeliest word is the same if these bins are left as they are, and all
+        others are blurred with the median radius.
+    kept_loudest : float
+        The same with as many of the loudest bins in their place.
+    """
+
+    bins: float
+    energy: float
+    kept: float
+    kept_loudest: float
+
+
+def concentrate(maps: Sequence[BlurredListening]) -> Concentration:
+    """Measure how few bins the answers hang on."""
+    count, size, energy, total = 0, 0, 0.0, 0.0
+    kept = []
+    for one in maps:
+        radii, words, ways = one.radii(), one.words(), ([], [])
+        for x, m in zip(one.batch.x.numpy(), radii):
+            x, median = x[:, : m.shape[1]], np.median(m)
+            heard_bins = m < median / 2
+            loudest = np.zeros(m.size, bool)
+            loudest[np.argsort(-x, axis=None, kind="stable")[: heard_bins.sum()]] = True
+            count, size = count + int(heard_bins.sum()), size + m.size
+            energy, total = energy + float((x[heard_bins] ** 2).sum()), total + float((x**2).sum())
+            for way, sharp in zip(ways, (heard_bins, loudest.reshape(m.shape))):
+                way.append(np.where(sharp, np.float32(1), median))
+        kept.append([one.words(way) == words for way in ways])
+    return Concentration(count / size, energy / (total or 1.0), *np.concatenate(kept, axis=1).mean(axis=1).tolist())
+
+
 COLUMNS = (
     ("step", "{}"),
     ("loss", "{:.4f}"),
