@@ -54,6 +54,7 @@ def test_the_decorator_hands_arguments_on():
     assert seen == [(1, 2)] * 3
 
 
+@pytest.mark.cpu_only("counts the bytes of NumPy's objects")
 def test_one_tensor_a_step_is_counted_exactly():
     kept = []
     with pytest.raises(GrowthError) as caught:

@@ -140,8 +140,10 @@ class CudaDevice(Device):
 
     def array(self, data: Any, dtype: Any = None) -> Array:
         with self.current():
-            if is_array(data) and array_module(data) not in (np, self.xp):
+            if not is_array(data) or array_module(data) is not self.xp:
                 data = to_numpy(data)
+                if data.dtype.kind not in "fiubc":
+                    raise TypeError(f"a GPU computes on numbers, not on {data.dtype}")
             return self.xp.array(data, dtype=dtype)
 
 
@@ -242,6 +244,13 @@ def register_array_type(array_type: type, xp: ModuleType, device_of: Callable, t
         The array copied into a ``numpy.ndarray``.
     """
     _array_types[array_type] = _ArrayType(xp, device_of, to_numpy)
+
+
+def array_types() -> tuple[type, ...]:
+    """The types of arrays that are in use: ``numpy.ndarray``, and ``cupy.ndarray`` once cupy is imported."""
+    if "cupy" in sys.modules:
+        _load_cupy()
+    return tuple([kind for kind in _array_types if kind is not np.generic])
 
 
 def _load_cupy() -> ModuleType:

@@ -7,13 +7,10 @@ to another one, tensors among them; a census goes through that list.
 from __future__ import annotations
 
 import gc
-import sys
 import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
-
-import numpy as np
 
 from .. import backend
 from ..autograd import Stub, Value
@@ -34,8 +31,7 @@ def subclasses(cls: type) -> set[type]:
 
 def array_types() -> set[type]:
     """The types of arrays: NumPy's, and CuPy's if it is in use."""
-    cupy = sys.modules.get("cupy")
-    return subclasses(np.ndarray) | (subclasses(cupy.ndarray) if cupy is not None else set())
+    return set().union(*[subclasses(kind) for kind in backend.array_types()])
 
 
 def live_values() -> list[Value]:
