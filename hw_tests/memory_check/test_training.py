@@ -8,7 +8,7 @@ import pytest
 import needle as ndl
 from needle import nn
 from needle.memory import no_growth, recorded_nodes
-from needle.memory.growth import _Moment
+from needle.memory.growth import Moment
 
 OPTIMIZERS = {
     "SGD": lambda p: ndl.optim.SGD(p, lr=0.01, weight_decay=0.01),
@@ -52,12 +52,12 @@ def test_two_hundred_steps_leave_nothing_behind_and_nothing_to_the_collector(nam
     gc.collect()
     gc.disable()
     try:
-        before = _Moment()
+        before = Moment()
         gc.collect()
         for _ in range(200):
             training.step()
         unreachable = gc.collect()
-        after = _Moment()
+        after = Moment()
     finally:
         gc.enable()
     assert (after.count - before.count, after.bytes - before.bytes, unreachable) == (0, 0, 0)

@@ -45,7 +45,7 @@ class GrowthError(AssertionError):
         self.advice = tips
 
 
-class _Moment:
+class Moment:
     """What is alive at one moment, held weakly."""
 
     def __init__(self) -> None:
@@ -149,7 +149,7 @@ class no_growth:
         self._cycles = cycles
         self._named: list[Any] = []  # what a report may start from
         self._open = ExitStack()
-        self._before: _Moment | None = None
+        self._before: Moment | None = None
         self._entered = self._looped = self._judged = False
         self._error: GrowthError | None = None
 
@@ -204,29 +204,29 @@ class no_growth:
 
     def _begin(self) -> None:
         gc.collect()
-        self._before = _Moment()
+        self._before = Moment()
         if gc.isenabled():
             gc.disable()
             self._open.callback(gc.enable)
 
     def _judge(self, steps: int) -> GrowthError | None:
         """Count again; `steps` is 0 for code that was run once."""
-        before = self._before or _Moment()
-        with_garbage = _Moment()
+        before = self._before or Moment()
+        with_garbage = Moment()
         if with_garbage.count <= before.count and with_garbage.bytes <= before.bytes:
             return None
         kinds = [(k, n - before.kinds[k]) for k, n in with_garbage.kinds.items() if n > before.kinds[k]]
         kinds.sort(key=_rank)
         chains = self._chains(before, with_garbage, kinds)
         gc.collect()
-        after = _Moment()
+        after = Moment()
         in_cycles = with_garbage.count - after.count
         tensors, size = after.count - before.count, after.bytes - before.bytes
         if tensors <= 0 and size <= 0 and not (in_cycles and self._cycles):
             return None
         return _report(steps, max(tensors, 0), max(size, 0), in_cycles, kinds, chains)
 
-    def _chains(self, before: _Moment, now: _Moment, kinds: list) -> list[Chain]:
+    def _chains(self, before: Moment, now: Moment, kinds: list) -> list[Chain]:
         """What holds the tensors of the kinds that grew, or if none did, the new arrays; one answer for each holder."""
         references = References(not kinds, self._named)
         chains: dict[tuple, Chain] = {}
