@@ -371,11 +371,11 @@ def _draw_kept(axes: Axes, found: Sequence[listening.Measure], bins: int) -> Non
         axes.plot(
             radius, shares, style, color=color, linewidth=2.4, marker="o", markersize=4, label=name, clip_on=False
         )
-    for (_, shares, color, _), side in ((lines[0], "top"), (lines[2], "bottom")):
-        place = {"xytext": (0, -9 if side == "top" else 9), "textcoords": "offset points", "ha": "right", "va": side}
-        axes.annotate(f"{shares[-1]:.0%}", (radius[-1], shares[-1]), color=color, fontweight="bold", **place)
+    beside = {"xytext": (9, 0), "textcoords": "offset points", "va": "center", "annotation_clip": False}
+    for _, shares, color, _ in lines[::2]:
+        axes.annotate(f"{shares[-1]:.0%}", (radius[-1], shares[-1]), color=color, fontweight="bold", **beside)
     axes.set(title="Answers that stay the same", xlabel=f"mean radius, of {bins} bins", ylim=(0, 1))
-    axes.set_xlim(left=1)
+    axes.set_xlim(1, max(radius[-1], 1.1))
     axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
     axes.grid(axis="y", color="#E3E7EB", linewidth=0.8)
     axes.legend(loc="lower left", frameon=False)

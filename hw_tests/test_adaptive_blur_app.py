@@ -131,8 +131,8 @@ def test_the_real_recordings_are_split_by_take(real_data):
 
 def test_what_is_heard_of_an_utterance_does_not_depend_on_its_batch(few):
     listener = random_listener()
-    together = listening.heard(listener, list(listening.batches(few.test, PLAIN, 20, 50, ndl.cpu())))
-    apart = listening.heard(listener, list(listening.batches(few.test, PLAIN, 20, 3, ndl.cpu())))
+    together = listening.heard(listener, list(listening.batches(few.test, PLAIN, 20, 50, ndl.default_device())))
+    apart = listening.heard(listener, list(listening.batches(few.test, PLAIN, 20, 3, ndl.default_device())))
     np.testing.assert_allclose(together[:][0], apart[:][0], rtol=1e-5, atol=1e-5)
     np.testing.assert_array_equal(apart[:][1], [u.label for u in few.test])
 
@@ -169,7 +169,7 @@ def test_gradients_pass_through_the_whole_chain_to_spectrogram_and_radii():
 
 @pytest.fixture
 def maps(few):
-    (batch,) = listening.batches(few.test, PLAIN, 20, 50, ndl.cpu())
+    (batch,) = listening.batches(few.test, PLAIN, 20, 50, ndl.default_device())
     return BlurredListening(random_listener(), batch, rate=0.5, reward=1e-3)
 
 
