@@ -98,7 +98,6 @@ def test_the_largest_holders_come_first_with_their_lines():
 
 
 @pytest.mark.cpu_only("has an array of NumPy in an op")
-@pytest.mark.cpu_only("has an array of NumPy in an op")
 def test_arrays_that_an_op_holds_are_counted():
     class Scale(ndl.TensorOp):
         reads = ()
