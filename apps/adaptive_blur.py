@@ -374,7 +374,7 @@ def _draw_kept(axes: Axes, found: Sequence[listening.Measure], bins: int) -> Non
     beside = {"xytext": (9, 0), "textcoords": "offset points", "va": "center", "annotation_clip": False}
     for _, shares, color, _ in lines[::2]:
         axes.annotate(f"{shares[-1]:.0%}", (radius[-1], shares[-1]), color=color, fontweight="bold", **beside)
-    axes.set(title="Answers that stay the same", xlabel=f"mean radius, of {bins} bins", ylim=(0, 1))
+    axes.set(title="Answers kept", xlabel=f"mean radius, of {bins} bins", ylim=(0, 1))
     axes.set_xlim(1, max(radius[-1], 1.1))
     axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
     axes.grid(axis="y", color="#E3E7EB", linewidth=0.8)
