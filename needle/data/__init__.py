@@ -12,6 +12,7 @@ A `Dataset` gives one sample per index, a `DataLoader` turns it into batches of 
 from needle.data.basic import DataLoader, Dataset
 from needle.data.cifar10 import CIFAR10Dataset
 from needle.data.idx import read_idx
+from needle.data.images import ImageDataset
 from needle.data.mnist import MNISTDataset, read_mnist
 from needle.data.ndarray import NDArrayDataset
 from needle.data.text import Corpus, Dictionary, batchify, get_batch
@@ -23,6 +24,7 @@ __all__ = [
     "DataLoader",
     "Dataset",
     "Dictionary",
+    "ImageDataset",
     "MNISTDataset",
     "NDArrayDataset",
     "RandomCrop",

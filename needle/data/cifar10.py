@@ -9,18 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from needle.data.basic import Dataset
 from needle.data.cifar_pickle import read_cifar_batch
-from needle.data.indexing import resolve_index
+from needle.data.images import ImageDataset
 
 TRAIN_FILES = tuple(f"data_batch_{k}" for k in range(1, 6))
 TEST_FILES = ("test_batch",)
 
 
-class CIFAR10Dataset(Dataset):
+class CIFAR10Dataset(ImageDataset):
     """CIFAR-10 as samples (image, label): float32 (3, 32, 32) in [0, 1], and a uint8 class.
-
-    The pixels stay in memory as the file's bytes; an item is scaled when it is asked for.
 
     Parameters
     ----------
@@ -63,8 +60,6 @@ class CIFAR10Dataset(Dataset):
     ((3, 32, 32), 1.0, 9)
     """
 
-    takes_index_arrays = True
-
     def __init__(
         self,
         base_folder: str | os.PathLike[str],
@@ -72,7 +67,6 @@ class CIFAR10Dataset(Dataset):
         p: float = 0.5,
         transforms: Iterable[Callable[[Any], Any]] | None = None,
     ) -> None:
-        super().__init__(transforms)
         folder = pathlib.Path(base_folder)
         files = TRAIN_FILES if train else TEST_FILES
         missing = [name for name in files if not (folder / name).is_file()]
@@ -81,26 +75,5 @@ class CIFAR10Dataset(Dataset):
                 f"CIFAR10Dataset: {', '.join(missing)} missing in {folder}: the folder cifar-10-batches-py is needed, "
                 f"with {', '.join(TRAIN_FILES + TEST_FILES)}"
             )
-        batches = [read_cifar_batch(folder / name) for name in files]
-        self.images = np.concatenate([images for images, _ in batches])
-        self.labels = np.concatenate([labels for _, labels in batches])
-
-    def __getitem__(self, index: int | slice | list | np.ndarray) -> tuple[np.ndarray, Any]:
-        """Give one sample for an int, the stacked images and labels for a slice or a 1-D index array."""
-        selection = resolve_index(index, len(self), "CIFAR10Dataset")
-        images, labels = np.divide(self.images[selection], 255, dtype=np.float32), self.labels[selection]
-        if isinstance(selection, int):
-            return self._transform(images), labels
-        if self.transforms and len(images):
-            images = np.stack([self._transform(image) for image in images])
-        return images, labels
-
-    def _transform(self, image: np.ndarray) -> np.ndarray:
-        """Run the transforms, which take their channels last."""
-        if not self.transforms:
-            return image
-        return np.ascontiguousarray(self.apply_transforms(image.transpose(1, 2, 0)).transpose(2, 0, 1))
-
-    def __len__(self) -> int:
-        """Give the number of images."""
-        return len(self.labels)
+        images, labels = zip(*[read_cifar_batch(folder / name) for name in files])
+        super().__init__(np.concatenate(images), np.concatenate(labels), transforms)
