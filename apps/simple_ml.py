@@ -9,6 +9,26 @@ import numpy as np
 import needle as ndl
 from needle.data import read_mnist
 
+if __package__:
+    from .image_training import epoch_general_cifar10, evaluate_cifar10, train_cifar10
+    from .sequence_training import epoch_general_ptb, evaluate_ptb, train_ptb
+else:
+    from image_training import epoch_general_cifar10, evaluate_cifar10, train_cifar10
+    from sequence_training import epoch_general_ptb, evaluate_ptb, train_ptb
+
+__all__ = [
+    "epoch_general_cifar10",
+    "epoch_general_ptb",
+    "evaluate_cifar10",
+    "evaluate_ptb",
+    "loss_err",
+    "nn_epoch",
+    "parse_mnist",
+    "softmax_loss",
+    "train_cifar10",
+    "train_ptb",
+]
+
 
 def parse_mnist(
     image_filename: str | os.PathLike[str], label_filename: str | os.PathLike[str]
