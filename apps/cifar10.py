@@ -1,0 +1,147 @@
+"""ResNet9 on colour images of 32×32 pixels: drawn shapes, or CIFAR-10's photographs.
+
+``python -m apps.cifar10`` trains it on shapes that are drawn first; ``--help`` says what else there is.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import needle as ndl
+from needle import nn
+from needle.data import DataLoader, RandomCrop, RandomFlipHorizontal
+
+if __package__:
+    from . import arguments, download, images, plots, runs, training
+    from .models import ResNet9
+else:
+    import arguments
+    import download
+    import images
+    import plots
+    import runs
+    import training
+    from models import ResNet9
+
+PROG = "python -m apps.cifar10"
+APP = "cifar10"
+
+DEFAULTS = {
+    "epochs": 7,
+    "batch_size": 64,
+    "optimizer": "adam",
+    "lr": {"sgd": 0.5, "adam": 0.01, "adamw": 0.01},
+    "weight_decay": {"sgd": 0.0005, "adam": 0.0001, "adamw": 0.01},
+    "seed": 0,
+    "augment": "auto",
+}
+
+_SHAPES = 20_000
+_TEST_BATCH = 500
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; gives its exit code: 0, 2 for a mistake in the arguments or files, 130 after Ctrl-C."""
+    return arguments.run_command(PROG, lambda: _command(vars(_parser().parse_args(argv))))
+
+
+def _parser() -> Any:
+    description = "Train ResNet9 on images of ten classes: coloured shapes drawn here (default), or CIFAR-10."
+    parser = arguments.training_parser(PROG, description, DEFAULTS)
+    data = parser.add_argument_group("data")
+    data.add_argument(
+        "--data", help="folder cifar-10-batches-py, or one that holds it", type=pathlib.Path, metavar="DIR"
+    )
+    text = "fetch CIFAR-10 first (163 MiB), into the folder of --data or else into the user's cache"
+    data.add_argument("--download", help=text, action="store_true")
+    text = f"how many shapes to draw for training, where there is no --data (default: {_SHAPES})"
+    data.add_argument("--shapes", help=text, type=arguments.at_least(10), metavar="N")
+    text = "whether training flips and shifts images at random (default: auto: CIFAR-10's, not the shapes)"
+    data.add_argument("--augment", help=text, choices=("auto", "on", "off"))
+    return parser
+
+
+def _command(given: dict[str, Any]) -> int:
+    runs.check_given(given)
+    saved, settings = runs.settle(given, _parser(), DEFAULTS, APP)
+    data = _data(given)
+    settings["data"] = data.fingerprint()
+    if settings["augment"] == "on" or (settings["augment"] == "auto" and not data.can_be_drawn):
+        data.train.transforms = [RandomFlipHorizontal(), RandomCrop(padding=3)]
+    device = given.get("device", ndl.default_device())
+
+    ndl.random.seed(settings["seed"])
+    run = runs.start(ResNet9().to(device), settings, saved)
+    loader = DataLoader(data.train, batch_size=settings["batch_size"], shuffle=True, device=device)
+    test_loader = DataLoader(data.test, batch_size=_TEST_BATCH, device=device)
+    schedule = runs.cosine_schedule(run, len(loader))
+    loss_fn = nn.SoftmaxLoss()
+
+    def step(X: ndl.Tensor, y: ndl.Tensor) -> tuple[ndl.Tensor, ndl.Tensor]:
+        loss, logits = training.train_step(run.model, run.optimizer, X, y, loss_fn)
+        schedule.step()
+        return loss, logits
+
+    weights = sum(parameter.size for parameter in run.model.parameters())
+    print(
+        f"ResNet9 of {weights:,} parameters on {data.name}: {len(data.train):,} images to learn from, "
+        f"{len(data.test):,} held out; on {device}",
+        flush=True,
+    )
+    finished = training.fit(
+        run,
+        loader,
+        step,
+        test=lambda: training.evaluate(run.model, test_loader, loss_fn),
+        epochs=settings["epochs"],
+        save=runs.saver(run, given.get("save"), APP),
+    )
+    if "plot" in given and run.history:
+        _plot(given["plot"], run, data, test_loader)
+
+    def reached(last: dict[str, float]) -> str:
+        share = 1 - last["test_error"]
+        return f"{share:.2%} of the held-out images are named correctly after {run.epoch} epochs."
+
+    return runs.conclude(run, len(loader), finished, PROG, given.get("save"), reached)
+
+
+def _data(given: dict[str, Any]) -> images.Images:
+    """The images that the arguments name, fetched first if they say so."""
+    folder = given.get("data")
+    if given.get("download"):
+        arguments.need("pooch", "--download")
+        with arguments.as_command_error(OSError, download.DownloadError):
+            folder = images.fetch_cifar10(folder)
+    if folder is None:
+        return images.drawn_shapes(given.get("shapes", _SHAPES))
+    if "shapes" in given:
+        raise arguments.CommandError("--shapes draws shapes, --data and --download take CIFAR-10: give one of them")
+    with arguments.as_command_error(OSError, ValueError):
+        return images.cifar10_images(folder)
+
+
+def _plot(path: pathlib.Path, run: training.Run, data: images.Images, loader: DataLoader) -> None:
+    run.model.eval()
+    with ndl.no_grad():
+        chances = np.concatenate([ndl.softmax(run.model(X)).numpy() for X, _ in loader])
+    with arguments.as_command_error(OSError):
+        plots.draw_classifier_run(
+            path,
+            title=f"ResNet9 on {data.name}",
+            history=run.history,
+            images=data.test_pictures(),
+            labels=data.test.labels.astype(np.int64),
+            probabilities=chances,
+            classes=data.classes,
+        )
+    print(f"Drawn into {path}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,97 @@
+"""What demos do around `training.fit`: settings of a run that goes on, its optimizer and schedule, its last words."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import pathlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import needle as ndl
+from needle import nn
+
+if __package__:
+    from . import arguments, checkpoints, training
+else:
+    import arguments
+    import checkpoints
+    import training
+
+
+def check_given(given: Mapping[str, Any]) -> None:
+    """Raise `CommandError` if what the arguments ask for lacks a package, or a place to write to."""
+    arguments.need("tqdm", "the progress bar")
+    arguments.check_plot(given.get("plot"))
+    arguments.check_output(given.get("save"), "--save")
+    if "save" in given or "resume" in given:
+        arguments.need("safetensors", "--save or --resume")
+
+
+def settle(
+    given: Mapping[str, Any], parser: argparse.ArgumentParser, defaults: Mapping[str, Any], app: str
+) -> tuple[checkpoints.SavedRun | None, dict[str, Any]]:
+    """Give the run to go on with, if the arguments name one, and a value for each of `defaults`."""
+    if "resume" not in given:
+        return None, arguments.settle(given, defaults)
+    with arguments.as_command_error(OSError, ValueError):
+        saved = checkpoints.load(given["resume"], app)
+    earlier = arguments.check_saved_settings(parser, saved.settings, defaults, saved.path)
+    return saved, arguments.settle(given, defaults, earlier)
+
+
+def start(model: nn.Module, settings: dict[str, Any], saved: checkpoints.SavedRun | None) -> training.Run:
+    """Give a run of `model` from its beginning, or where the saved one was."""
+    if saved and saved.settings.get("data") != settings["data"]:
+        raise arguments.CommandError(
+            f"{saved.path}: the run was trained on other data: give it the same data (--data and its like)"
+        )
+    run = training.Run(model, arguments.make_optimizer(model.parameters(), settings), settings)
+    if saved:
+        with arguments.as_command_error(ValueError, TypeError, about=saved.path):
+            saved.restore(run)
+        run.optimizer.lr, run.optimizer.weight_decay = settings["lr"], settings["weight_decay"]  # where they were given
+    return run
+
+
+def cosine_schedule(run: training.Run, batches: int) -> ndl.optim.CosineLR:
+    """Give the schedule of the learning rate over the run's epochs of so many batches, at the step where the run is."""
+    if run.step >= batches:
+        raise arguments.CommandError(f"the saved run is at step {run.step} of an epoch of {batches} steps")
+    schedule = ndl.optim.CosineLR(run.optimizer, steps=run.settings["epochs"] * batches)
+    schedule.t = run.epoch * batches + run.step
+    run.optimizer.lr = schedule.rate(schedule.t)
+    return schedule
+
+
+def saver(run: training.Run, path: pathlib.Path | None, app: str) -> Callable[[], None] | None:
+    """Give the function that saves the run, if there is a path to save it to."""
+    if path is None:
+        return None
+
+    def save() -> None:
+        with arguments.as_command_error(OSError):
+            checkpoints.save(run, path, app)
+
+    return save
+
+
+def conclude(
+    run: training.Run,
+    batches: int,
+    finished: bool,
+    prog: str,
+    save: pathlib.Path | None,
+    reached: Callable[[dict], str],
+) -> int:
+    """Say what was reached (in the words of `reached`, given the last epoch) and how to go on; give the exit code."""
+    if not finished:
+        print(f"Interrupted after {run.epoch} epochs and {run.step} of {batches} steps.")
+    if run.history:
+        if not math.isfinite(run.history[-1]["train_loss"]):
+            print("The loss is not finite any more: the weights have run away; a smaller --lr keeps them.")
+        print(reached(run.history[-1]))
+    if save:
+        how = "" if finished else f" Go on with: {prog} --resume {save} --save {save}"
+        print(f"Saved to {save}.{how}")
+    return 0 if finished else arguments.INTERRUPTED
