@@ -313,6 +313,41 @@ def test_too_few_gradients_name_their_op():
 
 
 @pytest.mark.cpu_only("NumPy's arrays beside tensors")
+def test_what_a_rule_of_ones_own_forgets_is_said():
+    class Forgetful(ndl.TensorOp):
+        def compute(self, a):
+            return a * 2
+
+        def gradient(self, out_grad, node):
+            out_grad * 2
+
+    class Numeric(Forgetful):
+        def gradient(self, out_grad, node):
+            return 2.0
+
+    class Nothing(Forgetful):
+        def compute(self, a):
+            return None
+
+    x = ndl.Tensor([1.0])
+    for create_graph in (True, False):
+        with pytest.raises(ValueError, match=r"Forgetful\.gradient gave None"):
+            Forgetful()(x).backward(create_graph=create_graph)
+        with pytest.raises(TypeError, match=r"Numeric\.gradient gave float"):
+            Numeric()(x).backward(create_graph=create_graph)
+    with pytest.raises(TypeError, match="compute must return an array"):
+        Nothing()(x)
+
+
+@pytest.mark.parametrize("wrong", [None, [], [None], np.ones(2)])
+def test_grad_takes_tensors(wrong):
+    y = ndl.Tensor([1.0]) * 2
+    with pytest.raises(TypeError, match="grad: inputs are"):
+        ndl.grad(y, wrong)
+    with pytest.raises(TypeError, match="grad: outputs are"):
+        ndl.grad(wrong, y)
+
+
 def test_functions_of_arrays_only_compute():
     assert type(ndl.exp(np.zeros(2))) is np.ndarray
     assert isinstance(ndl.matmul(np.ones((2, 2)), ndl.Tensor(np.ones((2, 2)))), ndl.Tensor)
@@ -491,6 +526,34 @@ def test_a_tensor_copies_the_array_that_it_is_given():
     x = ndl.Tensor(array)
     array[0] = 5
     assert x.numpy()[0] == 1
+
+
+def test_a_comparison_is_true_or_false_and_refuses_to_guess():
+    assert ndl.Tensor(3.0) > 2 and not ndl.Tensor(1.0) > 2
+    assert max([ndl.Tensor(2.0), ndl.Tensor(5.0), ndl.Tensor(1.0)]).item() == 5
+    with pytest.raises(ValueError, match="ambiguous"):
+        bool(ndl.Tensor([1.0, 2.0]) > 1)
+
+
+def test_a_number_is_formatted_and_counted_as_one():
+    assert f"{ndl.Tensor(3.14159):.2f}" == "3.14" and float(ndl.Tensor([2.0])) == 2
+
+
+@pytest.mark.parametrize("left", ["uint8", "int64", "float32", "bool"])
+@pytest.mark.parametrize("right", ["uint8", "uint64", "int8", "float64", "bool"])
+def test_a_difference_with_unsigned_or_boolean_operands_does_not_wrap(left, right):
+    a, b = np.array([0, 1], left), np.array([1, 1], right)
+    expected = [float(x) - float(y) for x, y in zip(a, b)]
+    assert (ndl.Tensor(a) - ndl.Tensor(b)).numpy().tolist() == expected
+    assert (ndl.Tensor(a) - b).numpy().tolist() == expected and (a - ndl.Tensor(b)).numpy().tolist() == expected
+    assert (ndl.Tensor(a) - 1).numpy().tolist() == [-1, 0] and (1 - ndl.Tensor(b)).numpy().tolist() == [0, 0]
+
+
+def test_leaves_do_not_share_the_array_of_their_gradients():
+    a, b, seed = ndl.Tensor([1.0, 2.0]), ndl.Tensor([3.0, 4.0]), ndl.Tensor([1.0, 1.0])
+    (a + b).backward(seed, create_graph=False)
+    a.grad.numpy()[:] = 0
+    assert b.grad.numpy().tolist() == [1, 1] and seed.numpy().tolist() == [1, 1]
 
 
 def test_tensors_are_dict_keys_and_true():

@@ -39,8 +39,8 @@ def test_gelu_has_gradients_of_first_and_second_order(approximate):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("approximate", ["none", "tanh"])
-def test_gelu_is_that_of_torch(approximate, dtype):
-    from torch_reference import assert_agree, torch
+def test_gelu_is_that_of_torch(torch, approximate, dtype):
+    from torch_reference import assert_agree
 
     x = (np.random.randn(50, 7) * 3).astype(dtype)
     gelu = torch.nn.functional.gelu

@@ -23,8 +23,8 @@ def kernel_of_torch(w):
 @pytest.mark.parametrize("stride", [1, 2, 3])
 @pytest.mark.parametrize("kernel_size", [1, 3, 5])
 @pytest.mark.parametrize("size", [(7, 6), (5, 5), (8, 9)])
-def test_convolution_is_that_of_torch(size, kernel_size, stride, bias, dtype):
-    from torch_reference import assert_agree, torch
+def test_convolution_is_that_of_torch(torch, size, kernel_size, stride, bias, dtype):
+    from torch_reference import assert_agree
 
     mine = nn.Conv(3, 4, kernel_size, stride, bias=bias, dtype=dtype)
     other = torch.nn.Conv2d(3, 4, kernel_size, stride, padding=kernel_size // 2, bias=bias, dtype=getattr(torch, dtype))
@@ -36,8 +36,8 @@ def test_convolution_is_that_of_torch(size, kernel_size, stride, bias, dtype):
 
 @pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel lengths")
 @pytest.mark.parametrize("kernel_size", [2, 4])
-def test_an_even_kernel_pads_as_torch_does_for_same(kernel_size):
-    from torch_reference import assert_agree, torch
+def test_an_even_kernel_pads_as_torch_does_for_same(torch, kernel_size):
+    from torch_reference import assert_agree
 
     mine = nn.Conv(3, 4, kernel_size, dtype="float64")
     other = torch.nn.Conv2d(3, 4, kernel_size, padding="same", dtype=torch.float64)
@@ -47,8 +47,8 @@ def test_an_even_kernel_pads_as_torch_does_for_same(kernel_size):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("shape", [(4, 3, 5, 5), (2, 3, 1, 7), (32, 3, 6, 4)])
-def test_batch_normalisation_is_that_of_torch_in_training_and_evaluation(shape, dtype):
-    from torch_reference import assert_agree, assert_close, torch
+def test_batch_normalisation_is_that_of_torch_in_training_and_evaluation(torch, shape, dtype):
+    from torch_reference import assert_agree, assert_close
 
     mine, other = nn.BatchNorm2d(3, dtype=dtype), torch.nn.BatchNorm2d(3, dtype=getattr(torch, dtype))
     for p in (mine.weight, mine.bias):
@@ -67,8 +67,8 @@ def test_batch_normalisation_is_that_of_torch_in_training_and_evaluation(shape, 
 
 @pytest.mark.parametrize("order", ["channels first", "channels last"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_batch_normalisation_does_not_depend_on_the_memory_order(order, dtype):
-    from torch_reference import assert_agree, torch
+def test_batch_normalisation_does_not_depend_on_the_memory_order(torch, order, dtype):
+    from torch_reference import assert_agree
 
     mine, other = nn.BatchNorm2d(3, dtype=dtype), torch.nn.BatchNorm2d(3, dtype=getattr(torch, dtype))
     x = np.random.randn(4, 5, 6, 3).astype(dtype)
@@ -86,8 +86,8 @@ def test_batch_normalisation_does_not_depend_on_the_memory_order(order, dtype):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("settings", [(2, None, 0), (3, 2, 1), (3, 1, 0), (2, 3, 1)])
-def test_pooling_is_that_of_torch(settings, dtype):
-    from torch_reference import assert_agree, torch
+def test_pooling_is_that_of_torch(torch, settings, dtype):
+    from torch_reference import assert_agree
 
     x = images(dtype=dtype)
     assert_agree(nn.MaxPool2d(*settings), torch.nn.MaxPool2d(*settings), [x])

@@ -23,8 +23,8 @@ def test_resnet9_has_431946_parameters_and_ten_logits():
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_resnet9_is_that_of_torch(training):
-    from torch_reference import assert_agree, torch
+def test_resnet9_is_that_of_torch(torch, training):
+    from torch_reference import assert_agree
 
     class Residual(torch.nn.Sequential):
         def forward(self, x):

@@ -20,8 +20,8 @@ def normal(*shape, dtype="float64"):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("shape", [(5, 3), (1, 3), (2, 4, 3), (3,), (0, 3)])
-def test_linear_is_that_of_torch(shape, bias, dtype):
-    from torch_reference import assert_agree, torch
+def test_linear_is_that_of_torch(torch, shape, bias, dtype):
+    from torch_reference import assert_agree
 
     mine = nn.Linear(3, 2, bias=bias, dtype=dtype)
     other = torch.nn.Linear(3, 2, bias=bias, dtype=getattr(torch, dtype))
@@ -108,8 +108,8 @@ def test_linear_says_what_would_have_worked(call, error, message):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", ["ReLU", "Tanh", "Sigmoid", "Flatten", "Identity"])
-def test_activations_and_shapes_are_those_of_torch(name, dtype):
-    from torch_reference import assert_agree, torch
+def test_activations_and_shapes_are_those_of_torch(torch, name, dtype):
+    from torch_reference import assert_agree
 
     assert_agree(getattr(nn, name)(), getattr(torch.nn, name)(), [normal(4, 3, 2, dtype=dtype)])
 

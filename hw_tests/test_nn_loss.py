@@ -19,8 +19,8 @@ def problem(rows=6, classes=4, dtype="float64"):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("rows", "classes"), [(6, 4), (1, 1), (5, 1), (1, 7), (100, 10), (37, 2000)])
-def test_the_loss_is_that_of_torch(rows, classes, dtype):
-    from torch_reference import assert_agree, torch
+def test_the_loss_is_that_of_torch(torch, rows, classes, dtype):
+    from torch_reference import assert_agree
 
     x, y = problem(rows, classes, dtype)
     labels = ndl.Tensor(y)

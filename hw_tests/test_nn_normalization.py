@@ -38,8 +38,8 @@ def by_name(mine, other):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", SHAPES)
-def test_batch_normalisation_is_that_of_torch(shape, dtype):
-    from torch_reference import assert_agree, torch
+def test_batch_normalisation_is_that_of_torch(torch, shape, dtype):
+    from torch_reference import assert_agree
 
     mine, other = nn.BatchNorm1d(shape[1], dtype=dtype), torch.nn.BatchNorm1d(shape[1], dtype=getattr(torch, dtype))
     weights = by_name(randomised(mine), other)
@@ -53,8 +53,8 @@ def test_batch_normalisation_is_that_of_torch(shape, dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [*[shape for shape in SHAPES if shape[-1] > 1], (2, 3, 5), (4,), (1, 4)])
-def test_layer_normalisation_is_that_of_torch(shape, dtype):
-    from torch_reference import assert_agree, torch
+def test_layer_normalisation_is_that_of_torch(torch, shape, dtype):
+    from torch_reference import assert_agree
 
     mine, other = nn.LayerNorm1d(shape[-1], dtype=dtype), torch.nn.LayerNorm(shape[-1], dtype=getattr(torch, dtype))
     assert_agree(mine, other, [normal(*shape, dtype=dtype)], by_name(randomised(mine), other))
@@ -64,8 +64,8 @@ def test_layer_normalisation_is_that_of_torch(shape, dtype):
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("shape", [(6, 5), (4, 3, 2, 5)])
 @pytest.mark.parametrize("name", ["batch_norm", "layer_norm"])
-def test_the_layout_in_memory_does_not_matter(name, shape, layout):
-    from torch_reference import assert_agree, torch
+def test_the_layout_in_memory_does_not_matter(torch, name, shape, layout):
+    from torch_reference import assert_agree
 
     size = shape[1] if name == "batch_norm" else shape[-1]
     weight, bias, x = normal(size), normal(size), LAYOUTS[layout](normal(*shape))

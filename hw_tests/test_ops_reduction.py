@@ -27,7 +27,7 @@ def test_reductions_over_any_axes_give_what_numpy_gives(name, data):
     x = d.tensor(d.shape(min_side=1))
     axes = d.pick([None, d.axes(x.ndim), *range(-x.ndim, x.ndim)])
     for keepdims in (False, True):
-        found = fn(x, axes, keepdims)
+        found = fn(x, axes, keepdims=keepdims)
         np.testing.assert_allclose(found.numpy(), reference(x.numpy(), axis=axes, keepdims=keepdims), rtol=1e-14)
         assert np.array_equal(getattr(x, {"summation": "sum"}.get(name, name))(axes, keepdims).numpy(), found.numpy())
 

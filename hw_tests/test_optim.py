@@ -2,6 +2,8 @@
 
 import gc
 import json
+import pickle
+from copy import deepcopy
 
 import numpy as np
 import pytest
@@ -537,3 +539,17 @@ def test_state_follows_a_parameter_to_another_dtype():
     run(optimizer, [[np.zeros(3)]])
     assert optimizer.m[w].dtype == "float64"
     close(optimizer.m[w], 0.9 * m, 1e-6)
+
+
+@pytest.mark.parametrize("optimizer", [ndl.optim.SGD, ndl.optim.Adam])
+def test_an_optimizer_that_has_made_a_step_is_copied_with_its_model(optimizer):
+    weight = ndl.nn.Parameter(np.ones(3))
+    opt = optimizer([weight], lr=0.1)
+    (weight * weight).sum().backward(create_graph=False)
+    opt.step()
+    twin_weight, twin = deepcopy((weight, opt))
+    assert pickle.loads(pickle.dumps(opt)).t == 1
+    for w, o in ((weight, opt), (twin_weight, twin)):
+        (w * w).sum().backward(create_graph=False)
+        o.step()
+    assert np.array_equal(weight.numpy(), twin_weight.numpy()) and twin_weight is not weight

@@ -39,8 +39,8 @@ def weights_of(cells, other, bias):
 @pytest.mark.parametrize("layers", [1, 2, 3])
 @pytest.mark.parametrize("given", [True, False])
 @pytest.mark.parametrize("kind", ["RNN tanh", "RNN relu", "GRU", "LSTM"])
-def test_a_stack_is_that_of_torch(kind, layers, bias, given, dtype):
-    from torch_reference import assert_agree, torch
+def test_a_stack_is_that_of_torch(torch, kind, layers, bias, given, dtype):
+    from torch_reference import assert_agree
 
     name, *nonlinearity = kind.split()
     settings = {"nonlinearity": nonlinearity[0]} if nonlinearity else {}
@@ -66,8 +66,8 @@ def test_a_stack_is_that_of_torch(kind, layers, bias, given, dtype):
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("given", [True, False])
 @pytest.mark.parametrize("kind", ["RNN tanh", "RNN relu", "GRU", "LSTM"])
-def test_a_cell_is_that_of_torch(kind, bias, given, dtype):
-    from torch_reference import assert_agree, torch
+def test_a_cell_is_that_of_torch(torch, kind, bias, given, dtype):
+    from torch_reference import assert_agree
 
     name, *nonlinearity = kind.split()
     settings = {"nonlinearity": nonlinearity[0]} if nonlinearity else {}

@@ -58,8 +58,8 @@ def in_torch(torch, module):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_attention_is_that_of_torch(kind):
-    from torch_reference import assert_agree, torch
+def test_attention_is_that_of_torch(torch, kind):
+    from torch_reference import assert_agree
 
     activation = nn.MultiHeadAttention(causal=kind["causal"])
     inputs = [sequences(2, HEADS, LENGTH, SIZE, dtype=kind["dtype"]) for _ in range(3)]
@@ -68,8 +68,8 @@ def test_attention_is_that_of_torch(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_attention_layer_is_that_of_torch(kind):
-    from torch_reference import assert_agree, torch
+def test_an_attention_layer_is_that_of_torch(torch, kind):
+    from torch_reference import assert_agree
 
     layer = nn.AttentionLayer(FEATURES, HEADS, SIZE, **kind)
     randomise(layer)
@@ -83,8 +83,8 @@ def test_an_attention_layer_is_that_of_torch(kind):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_attention_to_other_keys_and_values_is_that_of_torch(dtype):
-    from torch_reference import assert_agree, torch
+def test_attention_to_other_keys_and_values_is_that_of_torch(torch, dtype):
+    from torch_reference import assert_agree
 
     layer = nn.AttentionLayer(
         FEATURES, HEADS, SIZE, k_features=6, v_features=7, out_features=9, causal=False, dtype=dtype
@@ -110,8 +110,8 @@ def test_attention_to_oneself_is_attention_to_a_copy(causal):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_transformer_layer_is_that_of_torch(kind):
-    from torch_reference import assert_agree, torch
+def test_a_transformer_layer_is_that_of_torch(torch, kind):
+    from torch_reference import assert_agree
 
     layer = nn.TransformerLayer(FEATURES, HEADS, SIZE, WIDE, **kind)
     randomise(layer)
@@ -126,8 +126,8 @@ def test_a_transformer_layer_is_that_of_torch(kind):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("batch_first", [False, True])
-def test_a_transformer_is_that_of_torch(batch_first, dtype):
-    from torch_reference import assert_agree, torch
+def test_a_transformer_is_that_of_torch(torch, batch_first, dtype):
+    from torch_reference import assert_agree
 
     settings = {"num_head": HEADS, "dim_head": SIZE, "batch_first": batch_first, "sequence_len": LENGTH + 2}
     model = nn.Transformer(FEATURES, WIDE, 2, dtype=dtype, **settings)
@@ -147,8 +147,8 @@ def test_a_transformer_is_that_of_torch(batch_first, dtype):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("shape", [(FEATURES,), (LENGTH, FEATURES)])
-def test_layer_normalisation_is_that_of_torch(shape, dtype):
-    from torch_reference import assert_agree, torch
+def test_layer_normalisation_is_that_of_torch(torch, shape, dtype):
+    from torch_reference import assert_agree
 
     mine, other = nn.LayerNorm(shape, dtype=dtype), torch.nn.LayerNorm(shape, dtype=getattr(torch, dtype))
     for p in mine.parameters():

@@ -1,12 +1,12 @@
-"""Needle held to PyTorch: the same weights, inputs and random cotangents, and then values and gradients compared."""
+"""Needle held to PyTorch: the same weights, inputs and random cotangents, and then values and gradients compared.
+
+To be imported inside tests that have the fixture ``torch``, which skips them where PyTorch is not installed.
+"""
 
 import numpy as np
-import pytest
+import torch
 
 import needle as ndl
-
-torch = pytest.importorskip("torch", reason="PyTorch is what these tests compare with: pip install 'needle[test]'")
-torch.set_num_threads(1)
 
 DTYPES = ["float32", "float64"]
 _TOLERANCE = {"float32": 1e-5, "float64": 1e-9}

@@ -199,7 +199,8 @@ class Stub:
         self.cached_data = array
         self.requires_grad = tensor.requires_grad
         data = tensor.cached_data
-        self.shape, self.dtype = (None, None) if type(data) is tuple else (data.shape, data.dtype)
+        self.shape: Any = None if type(data) is tuple else data.shape
+        self.dtype: Any = None if type(data) is tuple else data.dtype
         self.ref = weakref.ref(tensor)
 
     @property
@@ -365,6 +366,8 @@ def _as_arrays(data: Any, like: list) -> Any:
     """Arrays where ``compute`` gave NumPy scalars (0-d results)."""
     if isinstance(data, (tuple, list)):
         return tuple([_as_arrays(item, like) for item in data])
+    if not backend.is_array(data):
+        raise TypeError(f"compute must return an array, got {type(data).__name__}")
     while like and isinstance(like[0], tuple):
         like = list(like[0])
     return data if isinstance(data, _ndarray) else backend.as_array(data, like[0] if like else data)
@@ -466,10 +469,12 @@ class Tensor(Value):
         requires_grad: bool = True,
         **kwargs: Any,
     ):
+        if device is not None and not isinstance(device, Device):
+            raise TypeError(f"Tensor: a device is ndl.cpu() or ndl.cuda(), got {device!r}")
         if isinstance(array, Tensor):
             data = array.realize_cached_data()
             if device not in (None, array.device) or (dtype is not None and data.dtype != np.dtype(dtype)):
-                data = (device or array.device).array(data, dtype=dtype)
+                data = _array_from(data, device or array.device, dtype)
         else:
             if device is None:
                 device = backend.device_for(array)
@@ -526,6 +531,20 @@ class Tensor(Value):
 
     def __float__(self) -> float:
         return float(self.item())
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if spec else str(self)
+
+    def __bool__(self) -> bool:
+        """The truth of a boolean tensor of one element; tensors of numbers are all true, as objects are.
+
+        (Course code asks ``if out_grad``, to know whether it was given one.)
+        """
+        if self.dtype.kind != "b":
+            return True
+        if self.size != 1:
+            raise ValueError(f"the truth of {self.size} booleans is ambiguous: look at .numpy().all() or .any()")
+        return bool(self.item())
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if self.device != backend.cpu():
@@ -589,9 +608,13 @@ class Tensor(Value):
         with backend.scope(self.cached_data):
             leaves = _propagate([self], [out_grad], create_graph, retain_graph)
         fresh: set[Tensor] = set()
+        given = {id(out_grad.cached_data)} if isinstance(out_grad, Tensor) else set()  # arrays that somebody has
         for leaf, cotangent in leaves.items():
             tensor = leaf.ref()
             if tensor is not None:  # one leaf has two stubs if its data was rebound between two uses
+                if not create_graph:
+                    cotangent = cotangent.copy() if id(cotangent) in given else cotangent
+                    given.add(id(cotangent))
                 cotangent = _as_gradient(cotangent)
                 tensor.grad = tensor.grad + cotangent if tensor in fresh else cotangent
                 fresh.add(tensor)
@@ -636,7 +659,8 @@ def _array_from(data: Any, device: Device, dtype: Any) -> Array:
     except (ValueError, TypeError) as error:
         raise type(error)(f"Tensor: {type(data).__name__} cannot be made an array of numbers: {error}") from None
     if array.dtype.kind not in "fiub":
-        hint = ": ndl.stack joins tensors" if isinstance(data, (list, tuple)) else ""
+        of_tensors = isinstance(data, (list, tuple)) and any(isinstance(item, Tensor) for item in data)
+        hint = ": ndl.stack joins tensors" if of_tensors else ""
         raise TypeError(f"Tensor: real numbers are needed, got {type(data).__name__} of dtype {array.dtype}{hint}")
     return array
 
@@ -788,6 +812,8 @@ def _propagate(
         else:
             grads = _gradient_on_constants(op, cotangent, tensor if tensor is not None else node.tensor())
         if type(grads) is not tuple:
+            if grads is None:
+                raise ValueError(f"{op}.gradient gave None: is a return missing?")
             grads = tuple(grads) if type(grads) is list else (grads,)
         edges = node._inputs
         if len(grads) != len(edges):
@@ -834,6 +860,8 @@ def _conform(grad: Any, edge: Any, op: Op) -> Any:
     """`grad` in the dtype of the input that it belongs to; another shape or device is the op's mistake and an error."""
     like = edge if type(edge) is Stub else edge.realize_cached_data()
     value = grad.realize_cached_data() if isinstance(grad, Tensor) else grad
+    if not backend.is_array(value):
+        raise TypeError(f"{op}.gradient gave {type(grad).__name__}: a Tensor is needed (None for no gradient)")
     if type(value) is _ndarray and value.dtype is like.dtype and value.shape == like.shape:
         return grad
     if value.shape != like.shape:
@@ -901,7 +929,11 @@ def _gradient_on_constants(op: Op, cotangent: Any, node: Value) -> Any:
             cotangent = tuple([Tensor._from_array(item, False) for item in cotangent])
         else:
             cotangent = Tensor._from_array(backend.as_array(cotangent, node.cached_data), False)
-        grads = op.gradient_as_tuple(cotangent, node)
+        grads = op.gradient(cotangent, node)
+    if grads is None:
+        return None
+    if not isinstance(grads, (tuple, list)):
+        grads = (grads,)
     return tuple([g.realize_cached_data() if isinstance(g, Value) else g for g in grads])
 
 
@@ -961,8 +993,8 @@ def grad(
     (27.0, 18.0)
     """
     single = isinstance(inputs, Tensor)
-    outputs = [outputs] if isinstance(outputs, Tensor) else list(outputs)
-    wanted: list = [inputs] if single else list(inputs)
+    outputs = _as_tensors("outputs", outputs)
+    wanted = _as_tensors("inputs", inputs)
     if out_grads is None:
         out_grads = [None] * len(outputs)
     elif not isinstance(out_grads, (list, tuple)):
@@ -987,6 +1019,13 @@ def grad(
         zeros = backend.array_module(tensor.cached_data).zeros_like
         results.append(_as_gradient(found[tensor] if tensor in found else zeros(tensor.realize_cached_data())))
     return results[0] if single else tuple(results)
+
+
+def _as_tensors(what: str, values: Any) -> list[Tensor]:
+    tensors = [values] if isinstance(values, Tensor) else list(values) if isinstance(values, (list, tuple)) else []
+    if not tensors or not all(isinstance(tensor, Tensor) for tensor in tensors):
+        raise TypeError(f"grad: {what} are a Tensor or a non-empty list of them, got {values!r}")
+    return tensors
 
 
 def compute_gradient_of_variables(output_tensor: Tensor, out_grad: Tensor | None) -> None:

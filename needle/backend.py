@@ -386,10 +386,22 @@ def _flat(arrays: Any) -> Iterator[Array]:
 
 
 def weak(scalar: Any, array: Array) -> Any:
-    """`scalar` in the form that never widens a float `array`: NumPy 1.26 would promote a 0-d float32 to float64."""
-    if _NEP50 or array.ndim or array.dtype.kind != "f":
+    """`scalar` in the form that never widens `array`: NumPy 1.26 would promote a 0-d float32 to float64.
+
+    Raises
+    ------
+    ValueError
+        If an integer does not fit an integer array's dtype.
+    """
+    dtype = array.dtype
+    if dtype.kind in "iu" and type(scalar) is int:
+        limits = np.iinfo(dtype)
+        if not limits.min <= scalar <= limits.max:
+            raise ValueError(f"the number {scalar} does not fit a tensor of {dtype}: astype a wider dtype first")
+        return dtype.type(scalar)
+    if _NEP50 or array.ndim or dtype.kind != "f":
         return scalar
-    return array.dtype.type(scalar)
+    return dtype.type(scalar)
 
 
 _deterministic = False

@@ -170,13 +170,13 @@ def one_hot(
     return _owned(device.array(array.reshape(*classes.shape, n)), requires_grad)
 
 
-def zeros_like(array: Any, *, device: Device | None = None, requires_grad: bool = False) -> Tensor:
-    """Zeros of the shape, dtype and (by default) device of `array`."""
-    return _filled_like(array, "zeros_like", device, requires_grad)
+def zeros_like(array: Any, *, device: Device | None = None, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """Zeros of the shape and, by default, dtype and device of `array`."""
+    return _filled_like(array, "zeros_like", device, dtype, requires_grad)
 
 
-def ones_like(array: Any, *, device: Device | None = None, requires_grad: bool = False) -> Tensor:
-    """Ones of the shape, dtype and (by default) device of `array`.
+def ones_like(array: Any, *, device: Device | None = None, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """Ones of the shape and, by default, dtype and device of `array`.
 
     Examples
     --------
@@ -184,14 +184,16 @@ def ones_like(array: Any, *, device: Device | None = None, requires_grad: bool =
     >>> ndl.init.ones_like(ndl.Tensor([3, 4]))
     needle.Tensor([1 1])
     """
-    return _filled_like(array, "ones_like", device, requires_grad)
+    return _filled_like(array, "ones_like", device, dtype, requires_grad)
 
 
-def _filled_like(array: Any, function: str, device: Device | None, requires_grad: bool) -> Tensor:
+def _filled_like(array: Any, function: str, device: Device | None, dtype: Any, requires_grad: bool) -> Tensor:
     data = array.realize_cached_data() if isinstance(array, Tensor) else array
     if not backend.is_array(data):
         data = np.asarray(data)
-    filled = getattr(array_module(data), function)(data)
+    if data.dtype.kind not in "fiub":
+        raise TypeError(f"{function}: an array of numbers is needed, got dtype {data.dtype}")
+    filled = getattr(array_module(data), function)(data, dtype=dtype)
     if device not in (None, backend.device_of(filled)):
         filled = device.array(filled)
     return _owned(filled, requires_grad)

@@ -171,7 +171,7 @@ class Sequential(Module):
     └─ modules.3: Linear(in_features=4, out_features=1) · weight (4, 1) · 4 parameters
     """
 
-    def __init__(self, *modules: Any):
+    def __init__(self, *modules: Any, device: Device | None = None, dtype: Any = "float32"):
         super().__init__()
         for position, module in enumerate(modules):
             if not callable(module):
@@ -201,7 +201,7 @@ class Residual(Module):
     needle.Tensor([-1.  2.])
     """
 
-    def __init__(self, fn: Any):
+    def __init__(self, fn: Any, device: Device | None = None, dtype: Any = "float32"):
         super().__init__()
         if not callable(fn):
             raise TypeError(f"Residual: a module is needed, got {type(fn).__name__}")

@@ -58,8 +58,8 @@ class Module:
 
     training = True  #: whether this module is in training mode, which `train` and `eval` switch
 
-    def __init__(self) -> None:
-        self.training = True
+    def __init__(self, device: Device | None = None, dtype: Any = "float32") -> None:
+        self.training = True  # device and dtype are for those that make parameters; the others take them too
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What calling the module computes."""

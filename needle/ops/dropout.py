@@ -13,16 +13,18 @@ from ..kernels import elementwise as kernels
 class Dropout(TensorOp):
     """a·s, where each element of s is 1/keep with probability keep, else 0
 
-    For arrays that `needle.kernels.fit`. Each compute draws another s; the gradient has that of the last.
+    For arrays that `needle.kernels.fit`. The first compute draws s; if the value is computed again, s stays.
     """
 
     reads = ()
 
     def __init__(self, keep: float):
         self.keep = keep
-        self.scale: Any = None  # of the last compute
+        self.scale: Any = None
 
     def compute(self, a: Array) -> Array:
+        if self.scale is not None:
+            return a * self.scale
         y, self.scale = kernels.dropout(a, random.uniform(a.shape, a.dtype, device_of(a)), self.keep)
         return y
 

@@ -90,16 +90,21 @@ _add_operator = _binary(_add, AddScalar)
 
 
 def _subtract(a: Tensor, b: Any) -> Any:
-    if type(b) is float or type(b) is int:
-        return _record(AddScalar(-b), (a,))
-    b = _operand("EWiseAdd", b, a)
-    if isinstance(b, Tensor):
-        return _add_operator(a, _record(_negate, (b,)))
-    return b if b is NotImplemented else _record(AddScalar(-b), (a,))
+    if type(b) is not float and type(b) is not int:
+        b = _operand("EWiseAdd", b, a)
+        if isinstance(b, Tensor):
+            return _add_operator(a, _record(_negate, (_signed(b),)))
+    return b if b is NotImplemented else _record(AddScalar(-b), (_signed(a),))
 
 
 def _reflected_subtract(b: Tensor, a: Any) -> Any:
-    return _add_operator(_record(_negate, (b,)), a)
+    return _add_operator(_record(_negate, (_signed(b),)), a)
+
+
+def _signed(a: Tensor) -> Tensor:
+    """`a` in a dtype that has negative numbers: unsigned integers would wrap around, booleans have none."""
+    dtype = a.dtype
+    return elementwise.astype(a, np.promote_types(dtype, np.int8)) if dtype.kind in "ub" else a
 
 
 def _matmul(a: Tensor, b: Any) -> Any:

@@ -50,7 +50,7 @@ def input_share(x: Array, w_ih: Array, bias: Array | None = None) -> Array:
     share = x.reshape(-1, x.shape[2]) @ w_ih
     if bias is not None:
         share += bias
-    return share.reshape(*x.shape[:2], -1)
+    return share.reshape(*x.shape[:2], share.shape[1])
 
 
 def state_weight_gradient(h0: Array, hidden: Array, d: Array) -> Array:

@@ -68,7 +68,7 @@ class Min(Max):
         return a.min(axis=self.axes, keepdims=self.keepdims)
 
 
-def summation(a: Any, axes: Axes = None, keepdims: bool = False) -> Any:
+def summation(a: Any, axes: Axes = None, *, keepdims: bool = False) -> Any:
     """The sum over `axes`.
 
     Parameters
@@ -104,7 +104,7 @@ def summation(a: Any, axes: Axes = None, keepdims: bool = False) -> Any:
     return Summation(axes, keepdims)(a)
 
 
-def mean(a: Any, axes: Axes = None, keepdims: bool = False) -> Any:
+def mean(a: Any, axes: Axes = None, *, keepdims: bool = False) -> Any:
     """The mean over `axes`, as `summation` takes them; integers give floats.
 
     Raises
@@ -122,10 +122,10 @@ def mean(a: Any, axes: Axes = None, keepdims: bool = False) -> Any:
     shape = shape_of(a)
     axes = normalize_axes("mean", axes, len(shape))
     _check_not_empty("mean", shape, axes)
-    return summation(a, axes, keepdims) / math.prod([shape[i] for i in axes])
+    return summation(a, axes, keepdims=keepdims) / math.prod([shape[i] for i in axes])
 
 
-def max_(a: Any, axes: Axes = None, keepdims: bool = False) -> Any:
+def max_(a: Any, axes: Axes = None, *, keepdims: bool = False) -> Any:
     """The maximum over `axes`, as `summation` takes them. Elements that tie share the gradient equally.
 
     Raises
@@ -144,7 +144,7 @@ def max_(a: Any, axes: Axes = None, keepdims: bool = False) -> Any:
     return _extremum("Max", Max, a, axes, keepdims)
 
 
-def min_(a: Any, axes: Axes = None, keepdims: bool = False) -> Any:
+def min_(a: Any, axes: Axes = None, *, keepdims: bool = False) -> Any:
     """The minimum over `axes`, otherwise as `max`."""
     return _extremum("Min", Min, a, axes, keepdims)
 

@@ -31,17 +31,21 @@ Rule = Callable[[Any, Array, Array, list, Array, Array], None]
 class _Chunk:
     """Parameters whose state lies in the same arrays: one large parameter, or a pack of small ones."""
 
-    __slots__ = ("bounds", "fused", "members", "state", "xp")
+    __slots__ = ("bounds", "device", "fused", "members", "state")
 
     def __init__(self, members: list[int], arrays: list[Array], names: tuple[str, ...]):
         self.members = members
-        self.xp = backend.array_module(arrays[0])
         self.fused = fused(arrays[0])  # whether a GPU kernel steps them
         self.bounds = [0]
         for array in arrays:
             self.bounds.append(self.bounds[-1] + array.size)
-        device = backend.device_of(arrays[0])
-        self.state = {name: device.zeros((self.bounds[-1],), arrays[0].dtype) for name in names}
+        self.device = backend.device_of(arrays[0])
+        self.state = {name: self.device.zeros((self.bounds[-1],), arrays[0].dtype) for name in names}
+
+    @property
+    def xp(self) -> Any:
+        """The array module of the state."""
+        return self.device.xp
 
     def state_of(self, which: int) -> dict[str, Array]:
         """The flat state of one member."""
