@@ -29,7 +29,9 @@ def test_reductions_over_any_axes_give_what_numpy_gives(name, data):
     for keepdims in (False, True):
         found = fn(x, axes, keepdims=keepdims)
         np.testing.assert_allclose(found.numpy(), reference(x.numpy(), axis=axes, keepdims=keepdims), rtol=1e-14)
-        assert np.array_equal(getattr(x, {"summation": "sum"}.get(name, name))(axes, keepdims).numpy(), found.numpy())
+        assert np.array_equal(
+            getattr(x, {"summation": "sum"}.get(name, name))(axes, keepdims=keepdims).numpy(), found.numpy()
+        )
 
 
 @given(data=st.data())
