@@ -252,6 +252,7 @@ def gradients_of(layer, x):
 def test_a_layer_gives_the_same_on_the_gpu_without_waiting_for_it(name):
     np.random.seed(3)
     layer, shape = LAYERS[name]()
+    layer.to(ndl.cpu())
     x = np.random.randn(*shape).astype("float32")
     here = [a.numpy() for a in gradients_of(layer, ndl.Tensor(x, device=ndl.cpu()))]
     layer.to(emulated.device())
