@@ -139,3 +139,17 @@ def test_rows_of_softmax_sum_to_one_and_their_gradients_to_zero(values):
 @pytest.mark.parametrize("fn", [ops.logsumexp, ops.softmax, ops.logsoftmax])
 def test_integers_are_taken_as_floats(fn):
     assert np.array_equal(fn(ndl.Tensor([1, 2])).numpy(), fn(ndl.Tensor([1.0, 2.0])).numpy())
+
+
+def test_sums_and_means_of_half_precision_do_not_stop_counting():
+    ones = ndl.Tensor(np.ones((3000, 2), "float16"))
+    assert ops.mean(ndl.Tensor(np.full(100_000, 1.0, "float16"))).item() == 1
+    bias = ndl.Tensor(np.zeros(2, "float16"))
+    (ones + bias).sum().backward(create_graph=False)
+    assert bias.grad.dtype == "float16" and bias.grad.numpy().tolist() == [3000, 3000]
+
+
+def test_a_flag_is_no_axis():
+    for reduce in (ops.summation, ops.mean, ops.max, ops.min):
+        with pytest.raises(TypeError, match="integers"):
+            reduce(ndl.Tensor([[1.0, 2.0]]), True)

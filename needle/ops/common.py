@@ -75,6 +75,8 @@ def as_values(name: str, values: Any) -> list:
 
 def as_integers(name: str, what: str, value: Any) -> tuple[int, ...]:
     """One integer or several as a tuple of Python integers; `what` they are goes into the error."""
+    if isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name}: {what} is made of integers, got {value!r}")
     try:
         return (operator.index(value),) if isinstance(value, (int, np.integer)) else tuple(map(operator.index, value))
     except TypeError:

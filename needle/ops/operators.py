@@ -93,7 +93,7 @@ def _subtract(a: Tensor, b: Any) -> Any:
     if type(b) is not float and type(b) is not int:
         b = _operand("EWiseAdd", b, a)
         if isinstance(b, Tensor):
-            return _add_operator(a, _record(_negate, (_signed(b),)))
+            return _add_operator(a, _record(_negate, (b if a.dtype.kind == b.dtype.kind == "b" else _signed(b),)))
     return b if b is NotImplemented else _record(AddScalar(-b), (_signed(a),))
 
 

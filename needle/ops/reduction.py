@@ -8,6 +8,7 @@ from typing import Any
 from ..autograd import TensorOp
 from ..backend import Array, Shape
 from .common import Axes, as_value, constant, normalize_axes, shape_of
+from .elementwise import astype
 from .shape import broadcast_to, reshape
 
 
@@ -122,7 +123,10 @@ def mean(a: Any, axes: Axes = None, *, keepdims: bool = False) -> Any:
     shape = shape_of(a)
     axes = normalize_axes("mean", axes, len(shape))
     _check_not_empty("mean", shape, axes)
-    return summation(a, axes, keepdims=keepdims) / math.prod([shape[i] for i in axes])
+    count = math.prod([shape[i] for i in axes])
+    if a.dtype == "float16":  # whose largest number is 65,504: the sum is taken in float32
+        return astype(summation(astype(a, "float32"), axes, keepdims=keepdims) / count, "float16")
+    return summation(a, axes, keepdims=keepdims) / count
 
 
 def max_(a: Any, axes: Axes = None, *, keepdims: bool = False) -> Any:
