@@ -8,8 +8,8 @@ import hypothesis
 import numpy as np
 import pytest
 
-# Scripts, and what cannot be imported without cupy, hold no doctests.
-collect_ignore = ["launch_table.py", *(() if importlib.util.find_spec("cupy") else ("emulated",))]
+# Scripts, and what cannot be imported without cupy or PyTorch, hold no doctests.
+collect_ignore = ["launch_table.py", "torch_reference.py", *(() if importlib.util.find_spec("cupy") else ("emulated",))]
 
 # A deadline would assert a time, which a busy machine breaks.
 hypothesis.settings.register_profile("needle", deadline=None)

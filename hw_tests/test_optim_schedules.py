@@ -31,8 +31,7 @@ def test_a_cosine_falls_from_the_base_to_the_minimum_and_stays_there():
     assert found == pytest.approx([0.2 + 0.8 * h for h in halves], abs=1e-15)
 
 
-def test_pytorch_has_the_same_cosine_and_step_rates():
-    torch = pytest.importorskip("torch")
+def test_pytorch_has_the_same_cosine_and_step_rates(torch):
     schedulers = torch.optim.lr_scheduler
     for ours, theirs in [
         (lambda o: CosineLR(o, steps=5, min_lr=0.1), lambda o: schedulers.CosineAnnealingLR(o, T_max=5, eta_min=0.1)),
