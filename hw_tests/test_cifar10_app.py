@@ -9,6 +9,7 @@ import tarfile
 import numpy as np
 import pytest
 
+import needle as ndl
 from apps import cifar10, images
 from apps.shapes import CLASSES, draw_shapes
 from needle.data import RandomCrop, RandomFlipHorizontal
@@ -100,7 +101,8 @@ def test_two_epochs_on_shapes_print_a_table_and_how_many_are_named(capsys):
     lines = out.splitlines()
     assert (code, err) == (0, "")
     assert lines[0] == (
-        "ResNet9 of 431,946 parameters on drawn shapes: 100 images to learn from, 30 held out; on cpu()"
+        "ResNet9 of 431,946 parameters on drawn shapes: 100 images to learn from, 30 held out; "
+        f"on {ndl.default_device()}"
     )
     assert [line.split()[0] for line in lines[1:4]] == ["epoch", "1", "2"]
     assert re.fullmatch(r"\d+\.\d\d% of the held-out images are named correctly after 2 epochs\.", lines[4])

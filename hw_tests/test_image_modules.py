@@ -5,6 +5,7 @@ import pytest
 
 import needle as ndl
 from needle import nn
+from needle.gradcheck import gradcheck, gradgradcheck
 
 
 def images(n=2, channels=3, height=7, width=6, dtype="float64"):
@@ -130,3 +131,15 @@ def test_wrong_images_and_settings_are_errors_that_say_so():
         nn.MaxPool2d(2, stride=0)
     with pytest.raises(TypeError, match="Conv: a Tensor is needed as input, got ndarray"):
         nn.Conv(3, 4, 3)(x.numpy())
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (0, 3, 1, 2)])
+def test_normalised_convolutions_have_gradients_of_first_and_second_order(order):
+    def block(x, w, gamma, beta):
+        y = ndl.permute(ndl.conv(x, w), (0, 3, 1, 2))
+        y = y if order == (0, 3, 1, 2) else ndl.ops.contiguous(y)
+        return ndl.batch_norm(y, gamma, beta, 1e-2)
+
+    inputs = [np.random.randn(*shape) for shape in ((2, 4, 4, 2), (3, 3, 2, 2), (2,), (2,))]
+    assert gradcheck(block, inputs)
+    assert gradgradcheck(block, inputs)
