@@ -57,6 +57,7 @@ DEFAULTS = {
 _TEST_COLUMNS = 32  # into how many stretches the held-out text is cut at most
 _SHOWN = {"chars": 240, "words": 40}  # tokens of the sample after each epoch
 _SAMPLE_SEED = 1
+_NAMES = {"lstm": "LSTM", "gru": "GRU", "rnn": "RNN", "transformer": "Transformer"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -74,7 +75,7 @@ def _parser() -> Any:
     text = "how many words the model knows, the most frequent ones (default: 10000)"
     data.add_argument("--words", help=text, type=arguments.at_least(1), metavar="N")
     network = parser.add_argument_group("network")
-    network.add_argument("--model", help="(default: lstm)", choices=("lstm", "gru", "rnn", "transformer"))
+    network.add_argument("--model", help="(default: lstm)", choices=list(_NAMES))
     for name, what in (
         ("embedding", "size of a token's vector (default: 64)"),
         ("hidden", "size of the state, or of a transformer's hidden layers (default: 256)"),
@@ -132,7 +133,7 @@ def _command(given: dict[str, Any]) -> int:
     )
     if "plot" in given and run.history:
         with arguments.as_command_error(OSError):
-            title = f"{settings['model']} on {text.name}"
+            title = f"{_NAMES[settings['model']]} on {text.name}"
             draw_language_run(given["plot"], title=title, unit=_unit(settings), history=run.history)
         print(f"Drawn into {given['plot']}")
 
@@ -344,7 +345,7 @@ def _introduce(
     weights = sum(parameter.size for parameter in run.model.parameters())
     unit = "characters" if vocabulary.level == "chars" else "words"
     print(
-        f"{run.settings['model']} of {weights:,} parameters on {text.name}: {learned:,} {unit} to learn from, "
+        f"{_NAMES[run.settings['model']]} of {weights:,} parameters on {text.name}: {learned:,} {unit} to learn from, "
         f"{held_out:,} held out, {len(vocabulary):,} different; on {device}",
         flush=True,
     )
