@@ -15,6 +15,7 @@ TOPICS = (
     "conv_block",
     "lstm",
     "transformer_layer",
+    "adaptive_blur",
     "imports",
 )
 
