@@ -19,7 +19,7 @@ setup(
         "cuda12": ["cupy-cuda12x>=13"],
         "cuda13": ["cupy-cuda13x>=13.6"],
         "apps": ["matplotlib>=3.8", "pooch>=1.8", "safetensors>=0.4", "scikit-learn>=1.4", "tqdm>=4.66"],
-        "test": ["hypothesis>=6.100", "mypy>=1.11", "pytest>=8", "ruff>=0.6"],
+        "test": ["hypothesis>=6.100", "mypy>=1.11", "pytest>=8", "pytest-xdist>=3.5", "ruff>=0.6"],
         "torch": ["torch==2.13.0"],
         "cuda-test": ["cupy-cuda13x>=14", "nvidia-cuda-nvrtc>=13"],  # what proves the GPU code without a GPU
         "peers": ["autograd>=1.7", "mygrad>=2.2"],

@@ -201,7 +201,7 @@ def _(d):
     shape = d.shape()
     axes = d.pick([None, d.axes(len(shape))])
     keepdims = d.draw(st.booleans())
-    return lambda a: ops.summation(a, axes, keepdims), [d.tensor(shape)]
+    return lambda a: ops.summation(a, axes, keepdims=keepdims), [d.tensor(shape)]
 
 
 def _extremum(fn):
@@ -209,7 +209,7 @@ def _extremum(fn):
         shape = d.shape()
         axes = tuple([axis for axis in d.axes(len(shape)) if shape[axis]])
         keepdims = d.draw(st.booleans())
-        return lambda a: fn(a, axes, keepdims), [d.tensor(shape)]
+        return lambda a: fn(a, axes, keepdims=keepdims), [d.tensor(shape)]
 
     return draw
 

@@ -1,7 +1,7 @@
 """Devices: moving and mixing them, and what a GPU would make of needle, on an emulated one.
 
 The emulated GPU (`emulated`) is as strict as cupy, and counts: so these tests run wherever cupy is installed, with or
-without a GPU. ``pytest --device emulated`` runs all other tests on it as well.
+without a GPU. ``pytest --device=emulated`` runs all other tests on it as well.
 """
 
 import ast
