@@ -58,7 +58,9 @@ class SumTo(TensorOp):
         if a.ndim == 2 and self.shape in (a.shape[1:], (1, a.shape[1])) and type(a) is np.ndarray:
             return sum_of_rows(a).reshape(self.shape)
         repeated = tuple(i + new for i, size in enumerate(self.shape) if size == 1 and a.shape[i + new] != 1)
-        return a.sum(axis=tuple(range(new)) + repeated, dtype=a.dtype).reshape(self.shape)
+        wide = "float32" if a.dtype == "float16" else a.dtype  # ones in float16 are counted to 2,048
+        total = a.sum(axis=tuple(range(new)) + repeated, dtype=wide)
+        return total.astype(a.dtype, copy=False).reshape(self.shape)
 
     def gradient(self, out_grad: Any, node: Any) -> Any:
         return broadcast_to(out_grad, node.inputs[0].shape)
