@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+import needle as ndl
 from needle import nn
 
 if __package__:
@@ -22,6 +23,7 @@ FORMAT = "needle training run, version 1"
 
 _HISTORY_FIELDS = ("train_loss", "train_error", "test_loss", "test_error")
 _GENERATOR_WORDS = 624  # of a Mersenne twister, NumPy's global generator
+_NO_GPU = {"seed": None, "draws": 0}  # where a file says nothing of the random numbers of GPUs
 
 
 def save(run: Run, path: str | os.PathLike[str], app: str) -> None:
@@ -43,7 +45,7 @@ def save(run: Run, path: str | os.PathLike[str], app: str) -> None:
     arrays: dict[str, Any] = {f"model.{name}": value for name, value in run.model.state_dict().items()}
     arrays |= {f"optimizer.{name}": value for name, value in optimizer.pop("arrays").items()}
     generators = {}
-    for name, state in (("now", np.random.get_state()), ("epoch", run.epoch_random)):
+    for name, state in (("now", ndl.random.get_state()), ("epoch", run.epoch_random)):
         arrays[f"random.{name}"], generators[name] = _split_generator(state)
     description = {
         "format": FORMAT,
@@ -77,7 +79,7 @@ class SavedRun:
     _description: dict[str, Any]
 
     def restore(self, run: Run) -> None:
-        """Bring a run, made with the same settings, to the state of the saved one, and NumPy's global generator too.
+        """Bring a run, made with the same settings, to the state of the saved one, and the random numbers too.
 
         Raises
         ------
@@ -90,15 +92,16 @@ class SavedRun:
         run.epoch, run.step, run.history = found["epoch"], found["step"], found["history"]
         run.metrics = Metrics(found["metrics"])
         run.epoch_random = self._generator("epoch")
-        np.random.set_state(self._generator("now"))
+        ndl.random.set_state(self._generator("now"))
 
     def _part(self, prefix: str) -> dict[str, np.ndarray]:
         return {n.removeprefix(prefix): array for n, array in self.arrays.items() if n.startswith(prefix)}
 
-    def _generator(self, name: str) -> tuple:
-        state = self._description["random"][name]
+    def _generator(self, name: str) -> ndl.random.State:
+        state = _NO_GPU | self._description["random"][name]
         words = self.arrays[f"random.{name}"]
-        return ("MT19937", words, state["position"], state["has_gauss"], state["gauss"])
+        numpy = ("MT19937", words, state["position"], state["has_gauss"], state["gauss"])
+        return ndl.random.State(numpy, state["seed"], state["draws"])
 
 
 def load(path: str | os.PathLike[str], app: str) -> SavedRun:
@@ -177,10 +180,11 @@ def _is_metrics(value: Any) -> bool:
     return _has(value, {"loss_sum": _is_float, "wrong": _is_count, "samples": _is_count, "batches": _is_count})
 
 
-def _split_generator(state: tuple) -> tuple[np.ndarray, dict[str, Any]]:
-    """Split a state of NumPy's global generator, as ``np.random.get_state()`` gives it, into words and the rest."""
-    _, words, position, has_gauss, gauss = state
-    return words, {"position": int(position), "has_gauss": int(has_gauss), "gauss": float(gauss)}
+def _split_generator(state: ndl.random.State) -> tuple[np.ndarray, dict[str, Any]]:
+    """Split where the random numbers stand into the words of NumPy's global generator and the rest."""
+    _, words, position, has_gauss, gauss = state.numpy
+    rest = {"position": int(position), "has_gauss": int(has_gauss), "gauss": float(gauss)}
+    return words, rest | {"seed": state.seed, "draws": state.draws}
 
 
 def _is_generator(value: Any, words: Any) -> bool:
@@ -188,6 +192,8 @@ def _is_generator(value: Any, words: Any) -> bool:
         "position": lambda v: _is_count(v) and v <= _GENERATOR_WORDS,
         "has_gauss": lambda v: _is_count(v) and v <= 1,
         "gauss": lambda v: _is_float(v) and math.isfinite(v),
+        "seed": lambda v: v is None or (_is_count(v) and v < 1 << 32),
+        "draws": lambda v: _is_count(v) and v < 1 << 32,
     }
     sound_words = isinstance(words, np.ndarray) and words.dtype == np.uint32 and words.shape == (_GENERATOR_WORDS,)
-    return sound_words and _has(value, fields)
+    return sound_words and isinstance(value, dict) and _has(_NO_GPU | value, fields)

@@ -153,9 +153,7 @@ def train_step(
 
 @contextlib.contextmanager
 def seeded(number: int) -> Iterator[None]:
-    """Within it random numbers start from a seed; afterwards NumPy's generator goes on as if nothing had been drawn.
-
-    (A GPU's generator, whose state cannot be kept, goes on from the seed.)
+    """Within it random numbers start from a seed; afterwards they go on as if nothing had been drawn.
 
     Examples
     --------
@@ -165,12 +163,12 @@ def seeded(number: int) -> Iterator[None]:
     ...     first == np.random.rand()
     True
     """
-    before = np.random.get_state()
+    before = ndl.random.get_state()
     ndl.random.seed(number)
     try:
         yield
     finally:
-        np.random.set_state(before)
+        ndl.random.set_state(before)
 
 
 class Interrupt:
@@ -203,7 +201,7 @@ class Interrupt:
 
 @dataclass
 class Run:
-    """A training run: all that decides how it goes on, between any two steps (on a GPU with dropout: two epochs).
+    """A training run: all that decides how it goes on, between any two steps.
 
     Attributes
     ----------
@@ -219,8 +217,8 @@ class Run:
         One for each epoch that is done: ``train_loss``, ``train_error``, ``test_loss``, ``test_error``.
     metrics : Metrics
         Of the current epoch.
-    epoch_random : tuple
-        The state of NumPy's global generator when the current epoch's order was drawn.
+    epoch_random : needle.random.State
+        Where the random numbers stood when the current epoch's order was drawn.
     """
 
     model: ndl.nn.Module
@@ -230,25 +228,25 @@ class Run:
     step: int = 0
     history: list[dict[str, float]] = field(default_factory=list)
     metrics: Metrics = field(default_factory=Metrics)
-    epoch_random: Any = field(default_factory=np.random.get_state)
+    epoch_random: ndl.random.State = field(default_factory=ndl.random.get_state)
 
     def batches(self, loader: Iterable) -> Iterator:
         """Give the rest of the current epoch's batches.
 
-        Each epoch begins with a new seed, drawn from NumPy's global generator: that seeds a GPU's generator too, whose
-        state cannot be saved. In the midst of an epoch its order is drawn again, and then NumPy's generator goes on.
+        Each epoch begins with a new seed, drawn from NumPy's global generator, also for what is drawn on a GPU. In the
+        midst of an epoch its order is drawn again, and then the random numbers go on from where they stood.
         """
         if self.step == 0:
             ndl.random.seed(int(np.random.randint(1 << 32, dtype=np.int64)))
             self.metrics = Metrics()
-            self.epoch_random = np.random.get_state()
+            self.epoch_random = ndl.random.get_state()
             return iter(loader)
-        now = np.random.get_state()
-        np.random.set_state(self.epoch_random)
+        now = ndl.random.get_state()
+        ndl.random.set_state(self.epoch_random)
         batches = iter(loader)
         for _ in range(self.step):
             next(batches)
-        np.random.set_state(now)
+        ndl.random.set_state(now)
         return batches
 
 

@@ -16,19 +16,10 @@ hypothesis.settings.register_profile("needle", deadline=None)
 hypothesis.settings.load_profile("needle")
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--device",
-        default="cpu",
-        choices=("cpu", "emulated", "cuda"),
-        help="where tensors are made when a test names no device; 'emulated' stands in for a GPU (cupy, no driver)",
-    )
-
-
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "cpu_only(reason): is about NumPy's own memory; skipped on other devices")
     config.addinivalue_line("markers", "gpu: needs a real GPU, and says so where there is none")
-    name = config.getoption("--device")
+    name = config.getoption("--device", "cpu")
     if name != "cpu":
         from needle import backend
 
@@ -38,6 +29,7 @@ def pytest_configure(config: pytest.Config) -> None:
             backend.set_default_device(emulated.device())
         else:
             backend.set_default_device(backend.cuda())
+        backend.default_device().array([0.0])  # what a device makes when it is first used, no test shall answer for
 
 
 @pytest.fixture(autouse=True)
@@ -71,7 +63,7 @@ def torch():
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list) -> None:
     """Mark what compares with PyTorch, so that ``-m torch`` runs it alone; skip what the device makes pointless."""
-    device = config.getoption("--device")
+    device = config.getoption("--device", "cpu")
     for item in items:
         if "torch" in getattr(item, "fixturenames", ()):
             item.add_marker("torch")

@@ -92,6 +92,15 @@ def test_more_epochs_can_be_added_to_a_finished_run(tmp_path, straight):
     assert after["history"][:3] == before["history"]
 
 
+def test_a_file_that_says_nothing_of_a_gpus_random_numbers_is_resumed(tmp_path, straight):
+    def forget(description, _):
+        for state in description["random"].values():
+            del state["seed"], state["draws"]
+
+    path = rewrite(straight["adam"], tmp_path / "run", forget)
+    assert run("--resume", path, "--epochs", 4) == 0
+
+
 def test_settings_come_from_the_saved_run(tmp_path, straight):
     path = tmp_path / "run"
     assert mlp_resnet.main(["--resume", str(straight["sgd"]), "--save", str(path)]) == 0

@@ -1,7 +1,7 @@
 """Devices: moving and mixing them, and what a GPU would make of needle, on an emulated one.
 
 The emulated GPU (`emulated`) is as strict as cupy, and counts: so these tests run wherever cupy is installed, with or
-without a GPU. ``pytest --device=emulated`` runs all other tests on it as well.
+without a GPU. ``pytest --device emulated`` runs all other tests on it as well.
 """
 
 import ast
@@ -527,6 +527,28 @@ def test_one_seed_begins_the_numbers_of_every_device_anew(gpu):
     first, second = ([backend.to_numpy(a).tolist() for a in draws()] for _ in range(2))
     assert first == second
     assert len({str(numbers) for numbers in first}) == 3
+
+
+def test_random_numbers_go_on_from_a_state_on_every_device(gpu):
+    def draws():
+        return [backend.to_numpy(ndl.random.uniform((3,), "float32", d)).tolist() for d in (ndl.cpu(), gpu, gpu)]
+
+    ndl.random.seed(5)
+    draws()
+    state = ndl.random.get_state()
+    first = draws()
+    assert draws() != first
+    ndl.random.set_state(state)
+    assert draws() == first
+
+
+def test_random_numbers_of_a_gpu_that_nobody_seeded_can_be_drawn_again_too(gpu, monkeypatch):
+    monkeypatch.setattr(ndl.random, "_seed", None)
+    ndl.random.uniform((3,), "float32", gpu)
+    state = ndl.random.get_state()
+    first = ndl.random.uniform((3,), "float32", gpu).get().tolist()
+    ndl.random.set_state(state)
+    assert ndl.random.uniform((3,), "float32", gpu).get().tolist() == first
 
 
 @pytest.mark.parametrize("value, error", [(-1, ValueError), (2**32, ValueError), (1.5, TypeError), (True, TypeError)])

@@ -3,7 +3,9 @@
 import collections
 import functools
 import gc
+import importlib.util
 import re
+import sys
 from typing import ClassVar
 
 import numpy as np
@@ -316,3 +318,17 @@ def test_tensors_of_a_census_are_not_held_by_its_list():
     for tensor in live_tensors().tensors:
         if tensor is KEPT[0]:
             assert text(why_alive(tensor)) == "test_memory_holders.KEPT[0] → Tensor"
+
+
+def test_asking_imports_no_module_that_waits_for_its_first_use(tmp_path, monkeypatch):
+    file = tmp_path / "waiting.py"
+    file.write_text("raise RuntimeError('it was imported')")
+    spec = importlib.util.spec_from_file_location("waiting", file)
+    spec.loader = importlib.util.LazyLoader(spec.loader)
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "waiting", module)
+    spec.loader.exec_module(module)
+    KEPT.append(leaf())
+    assert text(why_alive(KEPT[0])) == "test_memory_holders.KEPT[0] → Tensor"
+    with pytest.raises(RuntimeError, match="it was imported"):
+        module.anything  # noqa: B018

@@ -148,13 +148,17 @@ def _from_dlpack(array: Any, **kwargs: Any) -> ndarray:
 
 
 class RandomState:
-    """``cupy.random.RandomState``: numbers drawn on the GPU."""
+    """``cupy.random.RandomState``: numbers drawn on the GPU, by Philox if that is the method."""
 
-    def __init__(self, seed: Any = None, method: int = 100):
-        self._state = np.random.RandomState(seed)
+    def __init__(self, seed: Any = None, method: Any = None):
+        check_call("random.RandomState", (seed,), {"method": method})
+        self._kind = {None: np.random.MT19937, 161: np.random.Philox}[method]
+        self.seed(seed)
 
     def seed(self, seed: Any = None) -> None:
-        self._state.seed(seed)
+        if seed is not None and not 0 <= seed < 2**64:
+            raise ValueError("Seed must be an integer between 0 and 2**64 - 1")
+        self._state = np.random.RandomState(self._kind(seed))
 
     def random_sample(self, size: Any = None, dtype: Any = float) -> ndarray:
         return launch("random_sample", np.asarray(self._state.random_sample(size)).astype(dtype))

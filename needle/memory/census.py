@@ -200,7 +200,8 @@ def all_arrays(frames: Iterable[dict] = ()) -> list[Any]:
     wanted = types | {dict, tuple}
     found: dict[int, Any] = {}
     seen: set[int] = set()
-    referents = gc.get_referents(*gc.get_objects())
+    # What an array itself refers to, such as the array that it is a view of, is found by `storage`.
+    referents = gc.get_referents(*[item for item in gc.get_objects() if type(item) not in types])
     for variables in frames:
         referents.extend(variables.values())
     while referents:

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from .advice import advice
-from .census import all_arrays, count, live_nodes, op_name, storage, token
+from .census import all_arrays, bytes_of, count, live_nodes, op_name, storage, token
 from .cost import shapes
 from .creation import Origin, origin, track
 from .holders import References, local_variables
@@ -53,15 +53,15 @@ class Moment:
         self.count = len(nodes)
         self.kinds = Counter(_kind(node) for node in nodes)
         self.tokens = {id(ref): ref for ref in map(token, nodes)}
-        self.bytes = 0
         self.arrays: dict[int, Any] = {}
         self.shapes: Counter = Counter()
+        arrays = all_arrays(local_variables())
+        self.bytes = bytes_of(arrays)
         seen: set[int] = set()
-        for array in all_arrays(local_variables()):
-            owner, size = storage(array)
+        for array in arrays:
+            owner, _ = storage(array)
             if id(owner) not in seen:
                 seen.add(id(owner))
-                self.bytes += size
                 self.shapes[(str(array.dtype), tuple(array.shape))] += 1
                 self.arrays[id(array)] = weakref.ref(array)
 

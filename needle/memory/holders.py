@@ -78,8 +78,7 @@ class References:
         self._caller: types.FrameType | None = None
         self._modules: dict[int, str] = {}
         for module_name, module in list(sys.modules.items()):
-            if isinstance(module, types.ModuleType):
-                self._modules.setdefault(id(vars(module)), module_name)
+            self._modules.setdefault(id(_variables(module)), module_name)
         for frame in running:
             if self._caller is None:
                 self._caller = frame
@@ -168,7 +167,7 @@ class References:
         if item is target and self._asked_by_module() and self._caller.f_globals is variables:  # type: ignore[union-attr]
             return ""
         name = next((key for key, value in variables.items() if value is item), "")
-        known = module not in ("__main__", "builtins") and vars(sys.modules.get(module, sys)) is variables
+        known = module not in ("__main__", "builtins") and _variables(sys.modules.get(module)) is variables
         return f"{module}.{name}" if name and known else name and f"global {name}"
 
     def _named(self, root: str, item: Any, towards: dict[int, Any], target: Any) -> Chain:
@@ -215,6 +214,11 @@ class References:
         """The objects whose ids are the keys of `towards`, in the order in which they were found."""
         objects = {id(item): item for item in [*self._objects, *self._unlisted] if id(item) in towards}
         return [objects[key] for key in towards if key in objects]
+
+
+def _variables(module: Any) -> dict[str, Any] | None:
+    """The global variables of `module`. Asking a lazy module itself, as `vars` does, would import it."""
+    return object.__getattribute__(module, "__dict__") if isinstance(module, types.ModuleType) else None
 
 
 def _untracked(objects: list) -> list:
