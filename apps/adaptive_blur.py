@@ -14,16 +14,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import needle as ndl
-from needle import nn
 from needle.data import DataLoader
 
 if __package__:
-    from . import arguments, checkpoints, listening, plots, spectrogram, speech, training
+    from . import arguments, listening, plots, runs, spectrogram, speech, training
 else:
     import arguments
-    import checkpoints
     import listening
     import plots
+    import runs
     import spectrogram
     import speech
     import training
@@ -85,15 +84,11 @@ def _parser() -> Any:
 
 
 def _command(given: dict[str, Any]) -> int:
-    arguments.need("tqdm", "the progress bar")
+    runs.check_given(given)
     plot, save, audio = (given.get(name) for name in ("plot", "save", "audio"))
-    arguments.check_plot(plot)
-    arguments.check_output(save, "--save")
     if audio:
         arguments.check_output(audio / "word.wav", "--audio")
-    if save or "resume" in given:
-        arguments.need("safetensors", "--save or --resume")
-    saved, settings = _settings(given)
+    saved, settings = runs.settle(given, _parser(), DEFAULTS, APP)
     look = {name: given.get(name, value) for name, value in LOOK.items()}
     data = _data(given)
     settings["data"] = data.fingerprint()
@@ -101,16 +96,20 @@ def _command(given: dict[str, Any]) -> int:
 
     ndl.random.seed(settings["seed"])
     stft = spectrogram.STFT.for_rate(data.rate)
-    run = _new_run(settings, stft, len(data.classes), saved, device)
+    hidden, dropout = settings["hidden_dim"], settings["dropout"]
+    model = listening.Listener(stft, len(data.classes), hidden_dim=hidden, dropout=dropout).to(device)
+    run = runs.start(model, settings, saved)
     train, test = (
         list(listening.batches(part, stft, run.model.frames, _AT_ONCE, device)) for part in (data.train, data.test)
     )
-    print(
+    size = settings["batch_size"]
+    loader = DataLoader(listening.heard(run.model, train), batch_size=size, shuffle=True, device=device)
+    test_loader = DataLoader(listening.heard(run.model, test), batch_size=1000, device=device)
+    introduction = (
         f"{data.name}: {len(data.train)} utterances to learn from, {len(data.test)} held out, as spectrograms of "
-        f"{stft.bins} bins every {1000 * stft.hop / stft.rate:g} ms; on {device}",
-        flush=True,
+        f"{stft.bins} bins every {1000 * stft.hop / stft.rate:g} ms; on {device}"
     )
-    if not _train(run, train, test, device, save):
+    if not runs.train_classifier(run, loader, test_loader, introduction, runs.saver(run, save, APP)):
         print(f"Interrupted after {run.epoch} epochs." + (f" Saved to {save}." if save else ""))
         return arguments.INTERRUPTED
 
@@ -128,20 +127,9 @@ def _command(given: dict[str, Any]) -> int:
     if audio:
         for i in shown:
             _write_sounds(audio, data, stft, i, maps)
-    if audio:
         print(f"{2 * len(shown)} sounds written into {audio}")
     _conclude(run, found, listening.concentrate(maps), stft, save)
     return 0 if found[-1].step == look["blur_steps"] else arguments.INTERRUPTED
-
-
-def _settings(given: dict[str, Any]) -> tuple[checkpoints.SavedRun | None, dict[str, Any]]:
-    """The run to go on with, if one is given, and a value for each of `DEFAULTS`."""
-    if "resume" not in given:
-        return None, arguments.settle(given, DEFAULTS)
-    with arguments.as_command_error(OSError, ValueError):
-        saved = checkpoints.load(given["resume"], APP)
-    earlier = arguments.check_saved_settings(_parser(), saved.settings, DEFAULTS, saved.path)
-    return saved, arguments.settle(given, DEFAULTS, earlier)
 
 
 def _data(given: dict[str, Any]) -> speech.Speech:
@@ -154,66 +142,6 @@ def _data(given: dict[str, Any]) -> speech.Speech:
             skip_broken=given.get("skip_broken", False),
             note=lambda line: print(f"{PROG}: {line}", file=sys.stderr),
         )
-
-
-# --------------------------------------------------------------------------------------------------------- the training
-
-
-def _new_run(
-    settings: dict[str, Any],
-    stft: spectrogram.STFT,
-    classes: int,
-    saved: checkpoints.SavedRun | None,
-    device: ndl.Device,
-) -> training.Run:
-    """A run from its beginning, or where the saved one was."""
-    if saved and saved.settings.get("data") != settings["data"]:
-        raise arguments.CommandError(f"{saved.path}: the run was trained on other data: give it the same --data")
-    hidden, dropout = settings["hidden_dim"], settings["dropout"]
-    model = listening.Listener(stft, classes, hidden_dim=hidden, dropout=dropout).to(device)
-    run = training.Run(model, arguments.make_optimizer(model.parameters(), settings), settings)
-    if saved:
-        with arguments.as_command_error(ValueError, TypeError, about=saved.path):
-            saved.restore(run)
-        run.optimizer.lr, run.optimizer.weight_decay = settings["lr"], settings["weight_decay"]  # where they were given
-    return run
-
-
-def _train(
-    run: training.Run,
-    train: Sequence[listening.Batch],
-    test: Sequence[listening.Batch],
-    device: ndl.Device,
-    save: pathlib.Path | None,
-) -> bool:
-    """Train to the end, and say whether it got there."""
-    size, epochs = run.settings["batch_size"], run.settings["epochs"]
-    loader = DataLoader(listening.heard(run.model, train), batch_size=size, shuffle=True, device=device)
-    test_loader = DataLoader(listening.heard(run.model, test), batch_size=1000, device=device)
-    if run.step >= len(loader):
-        raise arguments.CommandError(f"the saved run is at step {run.step} of an epoch of {len(loader)} steps")
-    loss_fn = nn.SoftmaxLoss()
-    schedule = ndl.optim.CosineLR(run.optimizer, steps=epochs * len(loader))
-    schedule.t = run.epoch * len(loader) + run.step
-    run.optimizer.lr = schedule.rate(schedule.t)
-
-    def step(X: ndl.Tensor, y: ndl.Tensor) -> tuple[ndl.Tensor, ndl.Tensor]:
-        loss, logits = training.train_step(run.model, run.optimizer, X, y, loss_fn)
-        schedule.step()
-        return loss, logits
-
-    def write() -> None:
-        with arguments.as_command_error(OSError):
-            checkpoints.save(run, save, APP)
-
-    return training.fit(
-        run,
-        loader,
-        step,
-        test=lambda: training.evaluate(run.model, test_loader, loss_fn),
-        epochs=epochs,
-        save=write if save else None,
-    )
 
 
 # ------------------------------------------------------------------------------------------------ what has been learned
@@ -302,21 +230,10 @@ def draw(
     history : sequence of dict
         Of the training: the last one's ``test_error`` is named.
     """
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
     examples, understood = examples[:3], 1 - history[-1]["test_error"]
     widest = max(example["radius"].max() for example in examples)
-    with rc_context(plots._STYLE):
-        figure = Figure(figsize=plots._SLIDE, dpi=150, layout="constrained", facecolor="white")
-        figure.suptitle(
-            f"What does the network listen to? {data.name.capitalize()}, {understood:.1%} understood",
-            x=0.012,
-            ha="left",
-            fontsize=19,
-            fontweight="bold",
-        )
-        figure.get_layout_engine().set(w_pad=0.12, h_pad=0.1, wspace=0.02, hspace=0.03)
+    title = f"What does the network listen to? {data.name.capitalize()}, {understood:.1%} understood"
+    with plots.slide(path, title, w_pad=0.12, h_pad=0.1, wspace=0.02, hspace=0.03) as figure:
         left, right = figure.subfigures(1, 2, width_ratios=[2.3, 1])
         rows = left.subplots(3, len(examples), sharey=True, squeeze=False)
         for column, example in zip(rows.T, examples):
@@ -330,7 +247,6 @@ def draw(
         loss.plot([m.step for m in found], [m.loss for m in found], color=plots.MUTED, linewidth=2.2)
         loss.set(title="Loss", xlabel="step", xlim=(0, max(found[-1].step, 1)))
         loss.grid(axis="y", color="#E3E7EB", linewidth=0.8)
-        plots.save_figure(figure, path)
 
 
 def _draw_example(

@@ -13,19 +13,16 @@ from typing import Any
 import numpy as np
 
 import needle as ndl
-from needle import nn
 from needle.data import DataLoader, RandomCrop, RandomFlipHorizontal
 
 if __package__:
-    from . import arguments, download, images, plots, runs, training
+    from . import arguments, download, images, runs
     from .models import ResNet9
 else:
     import arguments
     import download
     import images
-    import plots
     import runs
-    import training
     from models import ResNet9
 
 PROG = "python -m apps.cifar10"
@@ -79,30 +76,15 @@ def _command(given: dict[str, Any]) -> int:
     run = runs.start(ResNet9().to(device), settings, saved)
     loader = DataLoader(data.train, batch_size=settings["batch_size"], shuffle=True, device=device)
     test_loader = DataLoader(data.test, batch_size=_TEST_BATCH, device=device)
-    schedule = runs.cosine_schedule(run, len(loader))
-    loss_fn = nn.SoftmaxLoss()
-
-    def step(X: ndl.Tensor, y: ndl.Tensor) -> tuple[ndl.Tensor, ndl.Tensor]:
-        loss, logits = training.train_step(run.model, run.optimizer, X, y, loss_fn)
-        schedule.step()
-        return loss, logits
-
     weights = sum(parameter.size for parameter in run.model.parameters())
-    print(
+    introduction = (
         f"ResNet9 of {weights:,} parameters on {data.name}: {len(data.train):,} images to learn from, "
-        f"{len(data.test):,} held out; on {device}",
-        flush=True,
+        f"{len(data.test):,} held out; on {device}"
     )
-    finished = training.fit(
-        run,
-        loader,
-        step,
-        test=lambda: training.evaluate(run.model, test_loader, loss_fn),
-        epochs=settings["epochs"],
-        save=runs.saver(run, given.get("save"), APP),
-    )
+    finished = runs.train_classifier(run, loader, test_loader, introduction, runs.saver(run, given.get("save"), APP))
     if "plot" in given and run.history:
-        _plot(given["plot"], run, data, test_loader)
+        title, labels = f"ResNet9 on {data.name}", data.test.labels.astype(np.int64)
+        runs.plot_classifier(given["plot"], run, test_loader, title, data.test_pictures(), labels, data.classes)
 
     def reached(last: dict[str, float]) -> str:
         share = 1 - last["test_error"]
@@ -124,23 +106,6 @@ def _data(given: dict[str, Any]) -> images.Images:
         raise arguments.CommandError("--shapes draws shapes, --data and --download take CIFAR-10: give one of them")
     with arguments.as_command_error(OSError, ValueError):
         return images.cifar10_images(folder)
-
-
-def _plot(path: pathlib.Path, run: training.Run, data: images.Images, loader: DataLoader) -> None:
-    run.model.eval()
-    with ndl.no_grad():
-        chances = np.concatenate([ndl.softmax(run.model(X)).numpy() for X, _ in loader])
-    with arguments.as_command_error(OSError):
-        plots.draw_classifier_run(
-            path,
-            title=f"ResNet9 on {data.name}",
-            history=run.history,
-            images=data.test_pictures(),
-            labels=data.test.labels.astype(np.int64),
-            probabilities=chances,
-            classes=data.classes,
-        )
-    print(f"Drawn into {path}")
 
 
 if __name__ == "__main__":

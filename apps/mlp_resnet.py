@@ -5,27 +5,24 @@
 
 from __future__ import annotations
 
-import math
 import os
 import pathlib
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 import needle as ndl
 from needle import nn
 from needle.data import DataLoader, MNISTDataset
 
 if __package__:
-    from . import arguments, checkpoints, digits, download, plots, training
+    from . import arguments, checkpoints, digits, download, runs, training
 else:
     import arguments
     import checkpoints
     import digits
     import download
-    import plots
+    import runs
     import training
 
 _COURSE_SEED = 4  # `epoch` and `train_mnist` start from it, as the course's published results need
@@ -141,6 +138,7 @@ def epoch(dataloader: DataLoader, model: nn.Module, opt: ndl.optim.Optimizer | N
 
     Examples
     --------
+    >>> import numpy as np
     >>> digits = ndl.data.NDArrayDataset(np.eye(4, dtype=np.float32), np.arange(4))
     >>> model = MLPResNet(dim=4, hidden_dim=8, num_blocks=1, num_classes=4)
     >>> error, loss = epoch(ndl.data.DataLoader(digits, batch_size=2), model)
@@ -256,56 +254,29 @@ def _parser() -> Any:
 
 
 def _command(given: dict[str, Any]) -> int:
-    arguments.need("tqdm", "the progress bar")
-    plot, save = given.get("plot"), given.get("save")
-    arguments.check_plot(plot)
-    arguments.check_output(save, "--save")
-    if save or "resume" in given:
-        arguments.need("safetensors", "--save or --resume")
-    saved, settings = _settings(given)
+    runs.check_given(given)
+    saved, settings = runs.settle(given, _parser(), DEFAULTS, APP)
     data = _data(given)
     settings["data"] = data.fingerprint()
     device = given.get("device", ndl.default_device())
 
     ndl.random.seed(settings["seed"])
-    run = _new_run(settings, data.pixels, saved, device)
+    if saved:
+        _check_fits(saved, settings, data.pixels)
+    model = MLPResNet(data.pixels, settings["hidden_dim"], settings["blocks"], drop_prob=settings["dropout"])
+    run = runs.start(model.to(device), settings, saved)
     loader = DataLoader(data.train, batch_size=settings["batch_size"], shuffle=True, device=device)
     test_loader = DataLoader(data.test, batch_size=_TEST_BATCH, device=device)
-    if run.step >= len(loader):
-        raise arguments.CommandError(f"{given['resume']}: step {run.step} of an epoch of {len(loader)} steps")
-    loss_fn = nn.SoftmaxLoss()
-    schedule = ndl.optim.CosineLR(run.optimizer, steps=settings["epochs"] * len(loader))
-    schedule.t = run.epoch * len(loader) + run.step
-    run.optimizer.lr = schedule.rate(schedule.t)
+    introduction = _introduction(run, data, device)
+    finished = runs.train_classifier(run, loader, test_loader, introduction, runs.saver(run, given.get("save"), APP))
+    if "plot" in given and run.history:
+        title, classes = f"MLP-ResNet on {data.name}", [str(digit) for digit in range(10)]
+        runs.plot_classifier(given["plot"], run, test_loader, title, data.test_images, data.test_labels, classes)
 
-    def step(X: ndl.Tensor, y: ndl.Tensor) -> tuple[ndl.Tensor, ndl.Tensor]:
-        loss, logits = training.train_step(run.model, run.optimizer, X, y, loss_fn)
-        schedule.step()
-        return loss, logits
+    def reached(last: dict[str, float]) -> str:
+        return f"{1 - last['test_error']:.2%} of the held-out digits are read correctly after {run.epoch} epochs."
 
-    _introduce(run, data, device)
-    finished = training.fit(
-        run,
-        loader,
-        step,
-        test=lambda: training.evaluate(run.model, test_loader, loss_fn),
-        epochs=settings["epochs"],
-        save=save and (lambda: _save(run, save)),
-    )
-    if plot and run.history:
-        _plot(plot, run, data, test_loader)
-    _conclude(run, len(loader), finished, save)
-    return 0 if finished else arguments.INTERRUPTED
-
-
-def _settings(given: dict[str, Any]) -> tuple[checkpoints.SavedRun | None, dict[str, Any]]:
-    """The run to go on with, if one is given, and a value for each of `DEFAULTS`."""
-    if "resume" not in given:
-        return None, arguments.settle(given, DEFAULTS)
-    with arguments.as_command_error(OSError, ValueError):
-        saved = checkpoints.load(given["resume"], APP)
-    earlier = arguments.check_saved_settings(_parser(), saved.settings, DEFAULTS, saved.path)
-    return saved, arguments.settle(given, DEFAULTS, earlier)
+    return runs.conclude(run, len(loader), finished, PROG, given.get("save"), reached)
 
 
 def _data(given: dict[str, Any]) -> digits.Digits:
@@ -322,21 +293,6 @@ def _data(given: dict[str, Any]) -> digits.Digits:
         return digits.mnist_digits(folder)
 
 
-def _new_run(
-    settings: dict[str, Any], pixels: int, saved: checkpoints.SavedRun | None, device: ndl.Device
-) -> training.Run:
-    """A run from its beginning, or where the saved one was."""
-    if saved:
-        _check_fits(saved, settings, pixels)
-    model = MLPResNet(pixels, settings["hidden_dim"], settings["blocks"], drop_prob=settings["dropout"]).to(device)
-    run = training.Run(model, arguments.make_optimizer(model.parameters(), settings), settings)
-    if saved:
-        with arguments.as_command_error(ValueError, TypeError, about=saved.path):
-            saved.restore(run)
-        run.optimizer.lr, run.optimizer.weight_decay = settings["lr"], settings["weight_decay"]  # where they were given
-    return run
-
-
 def _check_fits(saved: checkpoints.SavedRun, settings: dict[str, Any], pixels: int) -> None:
     """Raise unless the saved model can be the one of these settings, before one of that size is made."""
     first = saved.arrays.get("model.modules.0.weight")
@@ -347,54 +303,15 @@ def _check_fits(saved: checkpoints.SavedRun, settings: dict[str, Any], pixels: i
             f"{saved.path}: the model is another one: its first layer has shape {found}, for these data and settings "
             f"{shape} is needed (give the same --data as to the saved run)"
         )
-    if saved.settings.get("data") != settings["data"]:
-        raise arguments.CommandError(f"{saved.path}: the run was trained on other data: give it the same --data")
 
 
-def _save(run: training.Run, path: pathlib.Path) -> None:
-    with arguments.as_command_error(OSError):
-        checkpoints.save(run, path, APP)
-
-
-def _introduce(run: training.Run, data: digits.Digits, device: ndl.Device) -> None:
+def _introduction(run: training.Run, data: digits.Digits, device: ndl.Device) -> str:
     weights = sum(parameter.size for parameter in run.model.parameters())
     height, width = data.train_images.shape[1:]
-    print(
+    return (
         f"MLP-ResNet of {weights:,} parameters on {data.name}: {len(data.train_labels):,} images of {height}×{width} "
-        f"to learn from, {len(data.test_labels):,} held out; on {device}",
-        flush=True,
+        f"to learn from, {len(data.test_labels):,} held out; on {device}"
     )
-
-
-def _plot(path: pathlib.Path, run: training.Run, data: digits.Digits, loader: DataLoader) -> None:
-    run.model.eval()
-    with ndl.no_grad():
-        chances = np.concatenate([ndl.softmax(run.model(X)).numpy() for X, _ in loader])
-    with arguments.as_command_error(OSError):
-        plots.draw_classifier_run(
-            path,
-            title=f"MLP-ResNet on {data.name}",
-            history=run.history,
-            images=data.test_images,
-            labels=data.test_labels,
-            probabilities=chances,
-            classes=[str(digit) for digit in range(10)],
-        )
-    print(f"Drawn into {path}")
-
-
-def _conclude(run: training.Run, batches: int, finished: bool, save: pathlib.Path | None) -> None:
-    """Say what was reached, and how to go on."""
-    if not finished:
-        print(f"Interrupted after {run.epoch} epochs and {run.step} of {batches} steps.")
-    if run.history:
-        last = run.history[-1]
-        if not math.isfinite(last["train_loss"]):
-            print("The loss is not finite any more: the weights have run away; a smaller --lr keeps them.")
-        print(f"{1 - last['test_error']:.2%} of the held-out digits are read correctly after {run.epoch} epochs.")
-    if save:
-        how = "" if finished else f" Go on with: {PROG} --resume {save} --save {save}"
-        print(f"Saved to {save}.{how}")
 
 
 if __name__ == "__main__":

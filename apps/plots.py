@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,6 +34,29 @@ _STYLE = {
     "ytick.color": MUTED,
     "svg.hashsalt": "needle",  # the same picture is the same file
 }
+
+
+@contextlib.contextmanager
+def slide(path: str | os.PathLike[str], title: str, **spacing: float) -> Iterator[Figure]:
+    """Give a figure of a slide's size under a title, to be drawn on within the block and then written to `path`.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        File to write; its ending, one of `FORMATS`, says the format.
+    title : str
+    **spacing : float
+        Of matplotlib's constrained layout: ``w_pad``, ``h_pad``, ``wspace``, ``hspace``.
+    """
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    with rc_context(_STYLE):
+        figure = Figure(figsize=_SLIDE, dpi=150, layout="constrained", facecolor="white")
+        figure.get_layout_engine().set(**spacing)
+        figure.suptitle(title, x=0.012, ha="left", fontsize=19, fontweight="bold")
+        yield figure
+        save_figure(figure, path)
 
 
 def draw_classifier_run(
@@ -63,21 +87,10 @@ def draw_classifier_run(
     classes : sequence of str
         The classes' names.
     """
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
     predicted = probabilities.argmax(axis=1)
     wrong = np.flatnonzero(predicted != labels)
-    with rc_context(_STYLE):
-        figure = Figure(figsize=_SLIDE, dpi=150, layout="constrained", facecolor="white")
-        figure.get_layout_engine().set(w_pad=0.15, h_pad=0.12, wspace=0.03, hspace=0.04)
-        figure.suptitle(
-            f"{title}: {1 - len(wrong) / len(labels):.2%} right of {len(labels):,} held-out images",
-            x=0.012,
-            ha="left",
-            fontsize=19,
-            fontweight="bold",
-        )
+    title = f"{title}: {1 - len(wrong) / len(labels):.2%} right of {len(labels):,} held-out images"
+    with slide(path, title, w_pad=0.15, h_pad=0.12, wspace=0.03, hspace=0.04) as figure:
         upper, lower = figure.subfigures(2, 1, height_ratios=[2.1, 1])
         loss, accuracy, matrix = upper.subplots(1, 3, width_ratios=[1, 1, 1.05])
         draw_curves(loss, "Loss", [h["train_loss"] for h in history], [h["test_loss"] for h in history])
@@ -91,7 +104,6 @@ def draw_classifier_run(
         draw_confusion(matrix, confusion_matrix(labels, predicted, len(classes)), classes)
         worst = wrong[np.argsort(-probabilities[wrong, predicted[wrong]], kind="stable")]
         draw_mistakes(lower, images[worst], labels[worst], probabilities[worst], classes)
-        save_figure(figure, path)
 
 
 def confusion_matrix(labels: np.ndarray, predicted: np.ndarray, classes: int) -> np.ndarray:

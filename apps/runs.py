@@ -5,17 +5,21 @@ from __future__ import annotations
 import argparse
 import math
 import pathlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 import needle as ndl
 from needle import nn
+from needle.data import DataLoader
 
 if __package__:
-    from . import arguments, checkpoints, training
+    from . import arguments, checkpoints, plots, training
 else:
     import arguments
     import checkpoints
+    import plots
     import training
 
 
@@ -62,6 +66,58 @@ def cosine_schedule(run: training.Run, batches: int) -> ndl.optim.CosineLR:
     schedule.t = run.epoch * batches + run.step
     run.optimizer.lr = schedule.rate(schedule.t)
     return schedule
+
+
+def train_classifier(
+    run: training.Run,
+    loader: DataLoader,
+    test_loader: DataLoader,
+    introduction: str,
+    save: Callable[[], None] | None,
+) -> bool:
+    """Say what is trained, train to the end with cross entropy and `cosine_schedule`; gives whether it got there."""
+    schedule, loss_fn = cosine_schedule(run, len(loader)), nn.SoftmaxLoss()
+    print(introduction, flush=True)
+
+    def step(X: ndl.Tensor, y: ndl.Tensor) -> tuple[ndl.Tensor, ndl.Tensor]:
+        loss, logits = training.train_step(run.model, run.optimizer, X, y, loss_fn)
+        schedule.step()
+        return loss, logits
+
+    return training.fit(
+        run,
+        loader,
+        step,
+        test=lambda: training.evaluate(run.model, test_loader, loss_fn),
+        epochs=run.settings["epochs"],
+        save=save,
+    )
+
+
+def plot_classifier(
+    path: pathlib.Path,
+    run: training.Run,
+    loader: DataLoader,
+    title: str,
+    images: np.ndarray,
+    labels: np.ndarray,
+    classes: Sequence[str],
+) -> None:
+    """Draw what a classifier makes of the held-out images that `loader` gives; see `plots.draw_classifier_run`."""
+    run.model.eval()
+    with ndl.no_grad():
+        chances = np.concatenate([ndl.softmax(run.model(X)).numpy() for X, _ in loader])
+    with arguments.as_command_error(OSError):
+        plots.draw_classifier_run(
+            path,
+            title=title,
+            history=run.history,
+            images=images,
+            labels=labels,
+            probabilities=chances,
+            classes=classes,
+        )
+    print(f"Drawn into {path}")
 
 
 def saver(run: training.Run, path: pathlib.Path | None, app: str) -> Callable[[], None] | None:

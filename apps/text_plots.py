@@ -28,20 +28,12 @@ def draw_language_run(
     history : sequence of dict
         One for each epoch, with ``train_loss`` and ``test_loss`` in nats; at least one.
     """
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
     losses = [[past[f"{part}_loss"] for past in history] for part in ("train", "test")]
-    with rc_context(plots._STYLE):
-        figure = Figure(figsize=plots._SLIDE, dpi=150, layout="constrained", facecolor="white")
-        figure.get_layout_engine().set(w_pad=0.15, h_pad=0.12, wspace=0.05)
-        figure.suptitle(
-            f"{title}: {losses[1][-1]:.3f} nats per {unit}", x=0.012, ha="left", fontsize=19, fontweight="bold"
-        )
+    title = f"{title}: {losses[1][-1]:.3f} nats per {unit}"
+    with plots.slide(path, title, w_pad=0.15, h_pad=0.12, wspace=0.05) as figure:
         left, right = figure.subplots(1, 2)
         plots.draw_curves(left, f"Loss, nats per {unit}", *losses)
         plots.draw_curves(right, "Perplexity", *[[perplexity(loss) for loss in part] for part in losses])
-        plots.save_figure(figure, path)
 
 
 def perplexity(loss: float) -> float:

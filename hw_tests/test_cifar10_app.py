@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import needle as ndl
-from apps import cifar10, images
+from apps import cifar10, images, training
 from apps.shapes import CLASSES, draw_shapes
 from needle.data import RandomCrop, RandomFlipHorizontal
 from needle.data.cifar10 import TEST_FILES, TRAIN_FILES
@@ -121,7 +121,7 @@ def test_an_interrupted_run_resumes_to_the_very_same_file(capsys, tmp_path, monk
     straight, cut = tmp_path / "straight", tmp_path / "cut"
     assert run(capsys, *SMALL, "--augment", "on", "--save", straight)[0] == 0
     steps = iter([False, False, True])
-    step = cifar10.training.train_step
+    step = training.train_step
 
     def interrupting(*args):
         result = step(*args)
@@ -132,7 +132,7 @@ def test_an_interrupted_run_resumes_to_the_very_same_file(capsys, tmp_path, monk
             os.kill(os.getpid(), signal.SIGINT)
         return result
 
-    monkeypatch.setattr(cifar10.training, "train_step", interrupting)
+    monkeypatch.setattr(training, "train_step", interrupting)
     code, out, _ = run(capsys, *SMALL, "--augment", "on", "--save", cut)
     assert code == 130
     assert "Interrupted after 1 epochs and 1 of 2 steps." in out

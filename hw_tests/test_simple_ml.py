@@ -181,6 +181,6 @@ def test_two_epochs_on_real_digits_bring_the_error_below_a_tenth(real_data):
 
 @pytest.mark.parametrize("name", ["simple_ml", "mlp_resnet"])
 def test_an_app_can_be_imported_with_its_folder_on_the_path(name):
-    code = f"import sys; sys.path[:0] = [{str(APPS)!r}]; import {name}; print({name}.__name__, {name}.np.__name__)"
+    code = f"import sys; sys.path[:0] = [{str(APPS)!r}]; import {name}; print({name}.__name__, {name}.ndl.__name__)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=APPS.parent)
-    assert (found.stdout.split(), found.stderr) == ([name, "numpy"], "")
+    assert (found.stdout.split(), found.stderr) == ([name, "needle"], "")
