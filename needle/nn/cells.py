@@ -17,7 +17,14 @@ class Cell(Module):
 
     gates = 1
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool, device: Device | None, dtype: Any):
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        device: Device | None = None,
+        dtype: Any = "float32",
+    ):
         super().__init__()
         name = type(self).__name__
         self.input_size = check_size(name, input_size, "input_size")
@@ -53,6 +60,16 @@ class Cell(Module):
                 f"{type(self).__name__}: a state {what} of shape {(batch, self.hidden_size)} is needed, got {shape}"
             )
         return h
+
+    def sequence(self, x: Any, state: tuple) -> tuple[Any, tuple]:
+        """All steps of x (seq, batch, input) from (h,), or (h, c): (states (seq, batch, h), the last ones)."""
+        raise NotImplementedError(f"{type(self).__name__} has no sequence")
+
+    def forward(self, X: Any, h: Any = None) -> Any:
+        """Input (batch, input) and state (batch, h), zeros by default → the next state."""
+        steps = self._step(X)
+        states, _ = self.sequence(steps, (self.initial(h, X.shape[0]),))
+        return ops.reshape(states, states.shape[1:])
 
     def extra_repr(self) -> str:
         """Its sizes."""
@@ -106,15 +123,8 @@ class RNNCell(Cell):
         self.nonlinearity = nonlinearity
 
     def sequence(self, x: Any, state: tuple) -> tuple[Any, tuple]:
-        """All steps of x (seq, batch, input) from a state: (states (seq, batch, h), the state after the last)."""
         states = ops.rnn(x, state[0], self.W_ih, self.W_hh, self._bias(), self.nonlinearity)
         return states, (states[-1],)
-
-    def forward(self, X: Any, h: Any = None) -> Any:
-        """Input (batch, input) and state (batch, h), zeros by default → the next state."""
-        steps = self._step(X)
-        states, _ = self.sequence(steps, (self.initial(h, X.shape[0]),))
-        return ops.reshape(states, states.shape[1:])
 
 
 class LSTMCell(Cell):
@@ -149,18 +159,7 @@ class LSTMCell(Cell):
 
     gates = 4
 
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        bias: bool = True,
-        device: Device | None = None,
-        dtype: Any = "float32",
-    ):
-        super().__init__(input_size, hidden_size, bias, device, dtype)
-
     def sequence(self, x: Any, state: tuple) -> tuple[Any, tuple]:
-        """All steps of x (seq, batch, input) from (h, c): (states (seq, batch, h), (h, c) after the last)."""
         states, cell = ops.lstm(x, state[0], state[1], self.W_ih, self.W_hh, self._bias())
         return states, (states[-1], cell)
 
@@ -186,26 +185,9 @@ class GRUCell(Cell):
 
     gates = 3
 
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        bias: bool = True,
-        device: Device | None = None,
-        dtype: Any = "float32",
-    ):
-        super().__init__(input_size, hidden_size, bias, device, dtype)
-
     def sequence(self, x: Any, state: tuple) -> tuple[Any, tuple]:
-        """All steps of x (seq, batch, input) from a state: (states (seq, batch, h), the state after the last)."""
         states = ops.gru(x, state[0], self.W_ih, self.W_hh, self.bias_ih, self.bias_hh)
         return states, (states[-1],)
-
-    def forward(self, X: Any, h: Any = None) -> Any:
-        """Input (batch, input) and state (batch, h), zeros by default → the next state."""
-        steps = self._step(X)
-        states, _ = self.sequence(steps, (self.initial(h, X.shape[0]),))
-        return ops.reshape(states, states.shape[1:])
 
 
 def pair(name: str, state: Any) -> tuple[Any, Any]:

@@ -19,7 +19,15 @@ from ..autograd import Tensor, TensorTupleOp
 from ..backend import Array, array_module
 from .composite import FusedGradient
 from .elementwise import sigmoid, tanh
-from .recurrent import check_recurrent, flat_product, input_share, state_weight_gradient, total_over_steps
+from .recurrent import (
+    by_gate,
+    check_recurrent,
+    flat_product,
+    input_share,
+    sigmoid_inplace,
+    state_weight_gradient,
+    total_over_steps,
+)
 from .tuples import stack
 
 
@@ -48,8 +56,7 @@ class GRU(TensorTupleOp):
             both += share[:, : 2 * size]
             both *= 0.5
             xp.tanh(both, out=both)
-            both *= 0.5
-            both += 0.5
+            sigmoid_inplace(both)
             r, z = both[:, :size], both[:, size:]
             n += xp.multiply(r, inner[t], out=share[:, :size])
             xp.tanh(n, out=n)
@@ -73,9 +80,8 @@ class GRUGradient(FusedGradient):
         out_grad, hidden, gates, inner = arrays[-4:]
         xp = array_module(x)
         steps, batch, size = hidden.shape
-        r, z, n = (gates[..., k * size : (k + 1) * size] for k in range(3))
         d = xp.empty_like(gates)
-        dr, dz, dn = (d[..., k * size : (k + 1) * size] for k in range(3))
+        (r, z, n), (dr, dz, dn) = by_gate(gates, size), by_gate(d, size)
         # What multiplies the state's cotangent, for all steps at once.
         xp.subtract(hidden[:-1], n[1:], out=dz[1:])
         xp.subtract(h0, n[0], out=dz[0])
@@ -92,9 +98,9 @@ class GRUGradient(FusedGradient):
 
         e = xp.empty_like(gates)
         state, part, back = out_grad[-1].astype(d.dtype), xp.empty_like(h0), w_hh.T
-        by_gate = d.reshape(steps, batch, 3, size)
+        gatewise = d.reshape(steps, batch, 3, size)
         for t in range(steps - 1, -1, -1):
-            step = by_gate[t]
+            step = gatewise[t]
             step *= state[:, None]
             e[t, :, : 2 * size] = d[t, :, : 2 * size]
             xp.multiply(dn[t], r[t], out=e[t, :, 2 * size :])
@@ -122,7 +128,7 @@ def gru_by_steps(x: Any, h: Any, w_ih: Any, w_hh: Any, *biases: Any) -> Any:
         a, u = x[t] @ w_ih, h @ w_hh
         if biases:
             a, u = a + biases[0].broadcast_to(a.shape), u + biases[1].broadcast_to(u.shape)
-        (ar, az, an), (ur, uz, un) = ([v[:, k * size : (k + 1) * size] for k in range(3)] for v in (a, u))
+        (ar, az, an), (ur, uz, un) = by_gate(a, size), by_gate(u, size)
         z, n = sigmoid(az + uz), tanh(an + sigmoid(ar + ur) * un)
         h = n + z * (h - n)
         states.append(h)

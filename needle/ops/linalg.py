@@ -22,7 +22,7 @@ class MatMul(TensorOp):
 
     def compute(self, a: Array, b: Array) -> Array:
         if b.ndim == 2 and a.ndim > 2:  # one matrix product instead of one per batch entry
-            return (_as_matrix(a) @ b).reshape(a.shape[:-1] + b.shape[-1:])
+            return (as_matrix(a) @ b).reshape(a.shape[:-1] + b.shape[-1:])
         return a @ b
 
     def gradient(self, out_grad: Any, node: Any) -> Any:
@@ -31,13 +31,13 @@ class MatMul(TensorOp):
         to_a = sum_to(out_grad @ transpose(b), a.shape) if need_a else None
         to_b = None
         if need_b and b.ndim == 2:  # the batch axes of A are summed by the product itself
-            to_b = transpose(_as_matrix(a)) @ _as_matrix(out_grad)
+            to_b = transpose(as_matrix(a)) @ as_matrix(out_grad)
         elif need_b:
             to_b = sum_to(transpose(a) @ out_grad, b.shape)
         return to_a, to_b
 
 
-def _as_matrix(a: Any) -> Any:
+def as_matrix(a: Any) -> Any:
     """All axes but the last as one."""
     return reshape(a, (math.prod(a.shape[:-1]), a.shape[-1]))
 

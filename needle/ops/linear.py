@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from ..autograd import Tensor, TensorOp
 from ..backend import Array
 from .common import as_value, check_devices, shape_of
-from .linalg import matmul
+from .linalg import as_matrix, matmul
 from .shape import reshape, sum_to, transpose
 from .sums import sum_of_rows
 
@@ -25,7 +24,7 @@ class Linear(TensorOp):
 
     def compute(self, x: Array, weight: Array, bias: Array) -> Array:
         # one product of matrices instead of one for each entry of the leading axes
-        y = x @ weight if x.ndim == 2 else (_as_matrix(x) @ weight).reshape(x.shape[:-1] + weight.shape[-1:])
+        y = x @ weight if x.ndim == 2 else (as_matrix(x) @ weight).reshape(x.shape[:-1] + weight.shape[-1:])
         bias = bias.reshape(-1)
         if bias.dtype != y.dtype:
             return y + bias
@@ -47,13 +46,9 @@ class Linear(TensorOp):
             to_bias = sum_to(out_grad, bias.shape) if fits else reshape(out_grad, bias.shape)
         return (
             out_grad @ transpose(weight) if need_x else None,
-            transpose(_as_matrix(x)) @ _as_matrix(out_grad) if need_weight else None,
+            transpose(as_matrix(x)) @ as_matrix(out_grad) if need_weight else None,
             to_bias,
         )
-
-
-def _as_matrix(a: Any) -> Any:
-    return reshape(a, (math.prod(a.shape[:-1]), a.shape[-1]))
 
 
 _LINEAR = Linear()

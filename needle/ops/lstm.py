@@ -22,6 +22,7 @@ from ..backend import Array, array_module
 from .composite import FusedGradient
 from .elementwise import sigmoid, tanh
 from .recurrent import (
+    by_gate,
     check_recurrent,
     flat_product,
     halved,
@@ -57,7 +58,7 @@ class LSTM(TensorTupleOp):
             xp.tanh(z, out=z)
             sigmoid_inplace(z[:, : 2 * size])
             sigmoid_inplace(z[:, 3 * size :])
-            i, f, g, o = (z[:, k * size : (k + 1) * size] for k in range(4))
+            i, f, g, o = by_gate(z, size)
             c = xp.multiply(f, c, out=cells[t])
             c += xp.multiply(i, g, out=part)
             h = xp.tanh(c, out=hidden[t])
@@ -81,7 +82,7 @@ class LSTMGradient(FusedGradient):
         xp = array_module(x)
         steps, batch, size = hidden.shape
         d = xp.empty_like(gates)
-        (i, f, g, o), (di, df, dg, do) = (_parts(array, size) for array in (gates, d))
+        (i, f, g, o), (di, df, dg, do) = (by_gate(array, size) for array in (gates, d))
         squashed = xp.tanh(cells)
         _factor(xp, di, i, g)
         _factor(xp, df[1:], f[1:], cells[:-1])
@@ -95,7 +96,7 @@ class LSTMGradient(FusedGradient):
         xp.subtract(1, to_cell, out=to_cell)
         to_cell *= o
 
-        by_gate = d.reshape(steps, batch, 4, size)
+        gatewise = d.reshape(steps, batch, 4, size)
         state, cell, part = xp.empty_like(h0), cell_grad.astype(d.dtype), xp.empty_like(h0)
         back = w_hh.T
         for t in range(steps - 1, -1, -1):
@@ -106,7 +107,7 @@ class LSTMGradient(FusedGradient):
             else:
                 state[...] = hidden_grad[t]
             cell += xp.multiply(state, to_cell[t], out=part)
-            step = by_gate[t]
+            step = gatewise[t]
             step[:, :3] *= cell[:, None]
             step[:, 3] *= state
         return self.only_needed(
@@ -120,10 +121,6 @@ class LSTMGradient(FusedGradient):
 
     def function(self, *inputs: Tensor) -> Sequence[Tensor]:
         return lstm_by_steps(*inputs)
-
-
-def _parts(a: Array, size: int) -> list[Array]:
-    return [a[..., k * size : (k + 1) * size] for k in range(4)]
 
 
 def _factor(xp: Any, out: Array, gate: Array, other: Array) -> None:
@@ -140,7 +137,7 @@ def lstm_by_steps(x: Any, h: Any, c: Any, w_ih: Any, w_hh: Any, *bias: Any) -> t
         z = x[t] @ w_ih + h @ w_hh
         if bias:
             z = z + bias[0].broadcast_to(z.shape)
-        i, f, g, o = (z[:, k * size : (k + 1) * size] for k in range(4))
+        i, f, g, o = by_gate(z, size)
         c = sigmoid(f) * c + sigmoid(i) * tanh(g)
         h = sigmoid(o) * tanh(c)
         states.append(h)

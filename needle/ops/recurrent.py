@@ -73,6 +73,11 @@ def total_over_steps(d: Array) -> Array:
     return array_module(d).ones(flat.shape[0], dtype=d.dtype) @ flat
 
 
+def by_gate(a: Any, size: int) -> list:
+    """The gates' parts of a tensor or an array, `size` of the last axis each."""
+    return [a[..., k : k + size] for k in range(0, a.shape[-1], size)]
+
+
 def sigmoid_inplace(a: Array) -> None:
     """σ of an array that holds tanh(x/2): (1 + tanh(x/2))/2."""
     a *= 0.5
