@@ -1,5 +1,6 @@
 """What all tests share: a fixed seed for each test, the folder with real data, and the device that they run on."""
 
+import gc
 import importlib.util
 import os
 import pathlib
@@ -10,6 +11,8 @@ import pytest
 
 # Scripts, and what cannot be imported without cupy or PyTorch, hold no doctests.
 collect_ignore = ["launch_table.py", "torch_reference.py", *(() if importlib.util.find_spec("cupy") else ("emulated",))]
+
+pytest.register_assert_rewrite("shared")
 
 # A deadline would assert a time, which a busy machine breaks.
 hypothesis.settings.register_profile("needle", deadline=None)
@@ -36,6 +39,15 @@ def pytest_configure(config: pytest.Config) -> None:
 def seed_numpy():
     """Every test sees the same random numbers, whatever ran before it."""
     np.random.seed(0)
+
+
+@pytest.fixture
+def collector_off():
+    """Cyclic garbage stays where it is during the test, unless the test collects it."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
 
 
 @pytest.fixture(scope="session")

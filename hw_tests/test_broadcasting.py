@@ -5,10 +5,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from shared import ops_in
 
 import needle as ndl
 from needle import ops
-from needle.autograd import find_topo_sort
 
 BINARY = {
     ops.EWiseAdd: (lambda a, b: a + b, np.add),
@@ -35,10 +35,6 @@ def small_and_large(draw):
 
 def random(shape):
     return np.random.uniform(0.5, 2.0, shape)
-
-
-def ops_in(tensor):
-    return [type(node.op) for node in find_topo_sort([tensor]) if node.op is not None]
 
 
 def summed(array, shape):

@@ -4,13 +4,14 @@ import json
 import os
 import pathlib
 import signal
-import struct
 import subprocess
 import sys
 import threading
+from functools import partial
 
 import numpy as np
 import pytest
+import shared
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -208,13 +209,7 @@ mlp_resnet.main({[*SMALL, "--save", str(path)]!r})
 # ------------------------------------------------------------------------------------------------ files that are wrong
 
 
-def error_of(capsys, *words):
-    """The one line that the command ends with."""
-    capsys.readouterr()
-    assert mlp_resnet.main(list(map(str, words))) == 2
-    out, err = capsys.readouterr()
-    assert out == "" and err.count("\n") == 1
-    return err
+error_of = partial(shared.error_of, mlp_resnet)
 
 
 def rewrite(source, target, change):
@@ -238,10 +233,7 @@ def test_other_data_of_the_same_shape_are_an_error(capsys, tmp_path, straight):
 
 
 def test_data_of_another_shape_are_an_error(capsys, tmp_path, straight):
-    count = 20
-    images = struct.pack(">4B3I", 0, 0, 8, 3, count, 28, 28) + bytes(784 * count)
-    (tmp_path / "t10k-images-idx3-ubyte").write_bytes(images)
-    (tmp_path / "t10k-labels-idx1-ubyte").write_bytes(struct.pack(">4BI", 0, 0, 8, 1, count) + bytes(count))
+    shared.write_digits(tmp_path, np.zeros((20, 28, 28), np.uint8), np.zeros(20, np.uint8), "t10k-")
     err = error_of(capsys, "--resume", straight["adam"], "--data", tmp_path)
     assert "first layer has shape (64, 8), for these data and settings (784, 8) is needed" in err
 

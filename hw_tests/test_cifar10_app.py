@@ -5,9 +5,11 @@ import io
 import pickle
 import re
 import tarfile
+from functools import partial
 
 import numpy as np
 import pytest
+import shared
 
 import needle as ndl
 from apps import cifar10, images, training
@@ -17,13 +19,8 @@ from needle.data.cifar10 import TEST_FILES, TRAIN_FILES
 
 SMALL = ("--shapes", 100, "--epochs", 2, "--batch-size", 50)
 
-needs_apps = pytest.mark.usefixtures("_apps")
-
-
-@pytest.fixture(scope="module")
-def _apps():
-    for package in ("tqdm", "matplotlib", "safetensors"):
-        pytest.importorskip(package, reason=f"needs {package}, of the extra 'apps'")
+needs_apps = shared.needs("tqdm", "matplotlib", "safetensors")
+run = partial(shared.run, cifar10)
 
 
 @pytest.fixture(autouse=True)
@@ -42,13 +39,6 @@ def write_cifar(folder):
     for seed, name in enumerate(TRAIN_FILES + TEST_FILES):
         (folder / name).write_bytes(batch(seed=seed))
     return folder
-
-
-def run(capsys, *words):
-    """What the command gives: exit code, stdout and stderr."""
-    code = cifar10.main([str(word) for word in words])
-    printed = capsys.readouterr()
-    return code, printed.out, printed.err
 
 
 # -- shapes
@@ -186,11 +176,7 @@ def test_a_mistake_is_one_clear_line_and_exit_code_2(capsys, tmp_path, name):
     path = write_cifar(tmp_path / "damaged") / "data_batch_4"
     path.write_bytes(path.read_bytes()[:-1])
     words, expected = MISTAKES[name]
-    code, out, err = run(capsys, *(word.format(tmp=tmp_path) for word in words))
-    assert (code, out) == (2, "")
-    assert err.startswith("python -m apps.cifar10: error: ")
-    assert err.count("\n") == 1
-    assert re.search(expected, err)
+    assert re.search(expected, shared.error_of(cifar10, capsys, *(word.format(tmp=tmp_path) for word in words)))
 
 
 @needs_apps

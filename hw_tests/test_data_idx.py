@@ -1,8 +1,6 @@
 """The IDX reader: what a writer wrote comes back, and a file with anything wrong is refused by name."""
 
 import gzip
-import struct
-import tracemalloc
 import zlib
 
 import numpy as np
@@ -10,23 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from shared import IDX_CODES, idx_bytes, idx_header, peak_memory
 
 from needle.data import read_idx
 
-CODES = {"uint8": 0x08, "int8": 0x09, "int16": 0x0B, "int32": 0x0C, "float32": 0x0D, "float64": 0x0E}
-
 arrays = hnp.arrays(
-    dtype=st.sampled_from(sorted(CODES)), shape=hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=4)
+    dtype=st.sampled_from(sorted(IDX_CODES)), shape=hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=4)
 )
-
-
-def header(code, *sizes):
-    return bytes([0, 0, code, len(sizes)]) + b"".join(struct.pack(">I", size) for size in sizes)
-
-
-def idx_bytes(array):
-    """The test's own writer, after the published description of the format."""
-    return header(CODES[array.dtype.name], *array.shape) + array.astype(array.dtype.newbyteorder(">")).tobytes()
 
 
 SAMPLE = idx_bytes(np.arange(6, dtype="int16").reshape(2, 3))
@@ -107,9 +95,9 @@ def test_a_wrong_magic_number_is_shown_beside_the_right_one(read):
 
 
 def test_every_unknown_type_code_is_named(read):
-    for code in set(range(256)) - set(CODES.values()):
+    for code in set(range(256)) - set(IDX_CODES.values()):
         with pytest.raises(ValueError, match=f"unknown type code 0x{code:02X}; IDX has 0x08 uint8, 0x09 int8"):
-            read(header(code, 1) + bytes(8))
+            read(idx_header(code, 1) + bytes(8))
 
 
 def test_an_empty_file_is_called_empty(read):
@@ -120,30 +108,21 @@ def test_an_empty_file_is_called_empty(read):
 
 
 def test_more_dimensions_than_numpy_has_are_refused(read):
-    assert read(header(0x08, *[1] * 32) + b"\7").shape == (1,) * 32
+    assert read(idx_header(0x08, *[1] * 32) + b"\7").shape == (1,) * 32
     with pytest.raises(ValueError, match="33 dimensions, at most 32"):
-        read(header(0x08, *[1] * 33) + b"\7")
+        read(idx_header(0x08, *[1] * 33) + b"\7")
 
 
 @pytest.mark.parametrize("sizes", [(2**32 - 1,) * 3, (0, 2**32 - 1, 2**32 - 1, 2**32 - 1)])
 def test_sizes_beyond_the_address_space_are_refused_even_if_the_array_is_empty(read, sizes):
     with pytest.raises(ValueError, match="more than this machine can address"):
-        read(header(0x0E, *sizes))
-
-
-def peak_memory(action):
-    tracemalloc.start()
-    try:
-        action()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+        read(idx_header(0x0E, *sizes))
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
 @pytest.mark.parametrize("size", [10**5, 2**31])
 def test_a_size_that_the_file_cannot_hold_takes_no_memory(read, pack, size):
-    content = pack(header(0x0E, size) + b"\1\2\3")
+    content = pack(idx_header(0x0E, size) + b"\1\2\3")
 
     def attempt():
         with pytest.raises(ValueError, match=rf"truncated, the header announces shape \({size},\) of float64"):
@@ -154,7 +133,7 @@ def test_a_size_that_the_file_cannot_hold_takes_no_memory(read, pack, size):
 
 def test_a_gzip_bomb_is_expanded_no_further_than_its_header_announces(read):
     bomb = zlib.compressobj(wbits=31)
-    content = bomb.compress(header(0x08, 10)) + bomb.compress(bytes(2**26)) + bomb.flush()
+    content = bomb.compress(idx_header(0x08, 10)) + bomb.compress(bytes(2**26)) + bomb.flush()
 
     def attempt():
         with pytest.raises(ValueError, match=r"trailing bytes, the header announces shape \(10,\)"):

@@ -1,18 +1,12 @@
 """MNIST: what an item is, what an index may be, which files are refused, and the real digits."""
 
-import struct
-
 import numpy as np
 import pytest
+from shared import write_idx
 
 from needle.data import DataLoader, MNISTDataset, RandomCrop, RandomFlipHorizontal, read_mnist
 
 COUNT = 12
-
-
-def write_idx(path, array, code=0x08):
-    path.write_bytes(bytes([0, 0, code, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes())
-    return path
 
 
 @pytest.fixture
@@ -123,8 +117,8 @@ def test_images_of_another_shape_are_refused(tmp_path, files, shape):
 
 
 def test_files_of_another_element_type_are_refused(tmp_path, files, pixels, digits):
-    signed_images = write_idx(tmp_path / "signed_images", pixels, code=0x09)
-    signed_labels = write_idx(tmp_path / "signed_labels", digits, code=0x09)
+    signed_images = write_idx(tmp_path / "signed_images", pixels.view(np.int8))
+    signed_labels = write_idx(tmp_path / "signed_labels", digits.view(np.int8))
     with pytest.raises(ValueError, match=r"signed_images holds shape .* of int8"):
         MNISTDataset(signed_images, files[1])
     with pytest.raises(ValueError, match=r"signed_labels holds shape .* of int8"):

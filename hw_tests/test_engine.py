@@ -18,14 +18,6 @@ def tensors_alive():
     return autograd.TENSOR_COUNTER
 
 
-@pytest.fixture
-def collector_off():
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
-
-
 # ---------------------------------------------------------------------------------------------------------- the order
 
 

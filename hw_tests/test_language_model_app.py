@@ -1,9 +1,11 @@
 """The language demo: texts and their tokens, windows, measuring, writing, and the command."""
 
 import re
+from functools import partial
 
 import numpy as np
 import pytest
+import shared
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,13 +20,8 @@ from needle.data import batchify
 TEXT = "the cat sat on the mat\nand the dog sat on the log\n" * 40
 SMALL = ("--hidden", 12, "--embedding", 8, "--seq-len", 10, "--batch-size", 8)
 
-needs_apps = pytest.mark.usefixtures("_apps")
-
-
-@pytest.fixture(scope="module")
-def _apps():
-    for package in ("tqdm", "matplotlib", "safetensors"):
-        pytest.importorskip(package, reason=f"needs {package}, of the extra 'apps'")
+needs_apps = shared.needs("tqdm", "matplotlib", "safetensors")
+run = partial(shared.run, language_model)
 
 
 @pytest.fixture
@@ -32,13 +29,6 @@ def text(tmp_path):
     path = tmp_path / "rhyme.txt"
     path.write_text(TEXT)
     return path
-
-
-def run(capsys, *words):
-    """What the command gives: exit code, stdout and stderr."""
-    code = language_model.main([str(word) for word in words])
-    printed = capsys.readouterr()
-    return code, printed.out, printed.err
 
 
 # -- texts and tokens
@@ -254,11 +244,7 @@ def test_a_mistake_is_one_clear_line_and_exit_code_2(capsys, tmp_path, text, nam
     words, expected = MISTAKES[name]
     if "{tmp}/model" in words:
         run(capsys, "--data", text, "--epochs", 1, "--save", tmp_path / "model", *SMALL)
-    code, out, err = run(capsys, *(word.format(tmp=tmp_path) for word in words))
-    assert (code, out) == (2, "")
-    assert err.startswith("python -m apps.language_model: error: ")
-    assert err.count("\n") == 1
-    assert re.search(expected, err)
+    assert re.search(expected, shared.error_of(language_model, capsys, *(word.format(tmp=tmp_path) for word in words)))
 
 
 @needs_apps

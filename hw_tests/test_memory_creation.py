@@ -1,19 +1,13 @@
 """Where tensors were made: the user's line, and what backward was busy with."""
 
-import inspect
 import sys
 
 import pytest
+from shared import line_of
 
 import needle as ndl
 from needle import memory
 from needle.memory import creation, live_tensors, origin, track
-
-
-def line_of(function, text):
-    lines, first = inspect.getsourcelines(function)
-    (found,) = [first + i for i, line in enumerate(lines) if text in line]
-    return found
 
 
 def test_the_line_is_the_users_and_not_the_librarys():

@@ -1,20 +1,17 @@
 """`no_growth`: exact, whatever was there before; and what its report says."""
 
 import gc
-import inspect
 
 import numpy as np
 import pytest
+from shared import line_of
 
 import needle as ndl
 from needle.memory import GrowthError, no_growth
 
 
-def line_of(function, text):
-    """``file:line`` of the line of `function` that contains `text`."""
-    lines, first = inspect.getsourcelines(function)
-    (found,) = [first + i for i, line in enumerate(lines) if text in line]
-    return f"test_memory_growth.py:{found}"
+def place_of(function, text):
+    return f"test_memory_growth.py:{line_of(function, text)}"
 
 
 def weight():
@@ -118,7 +115,7 @@ def test_arrays_outside_of_tensors_are_counted_too():
         no_growth(steps=5)(Dropout().step)()
     assert (caught.value.tensors, caught.value.bytes) == (0, 400)
     assert "Dropout.masks[" in str(caught.value)
-    assert line_of(Dropout, "np.ones(10)") in str(caught.value)
+    assert place_of(Dropout, "np.ones(10)") in str(caught.value)
 
 
 def test_nodes_that_a_graph_holds_without_their_tensors_are_counted_and_their_lines_named():
@@ -136,7 +133,7 @@ def test_nodes_that_a_graph_holds_without_their_tensors_are_counted_and_their_li
         no_growth(steps=4)(Loss().step)()
     assert caught.value.tensors == 4 * 3
     assert caught.value.bytes == 4 * 2 * 8
-    assert f"1 × AddScalar (5000,) float64  hw_tests/{line_of(Loss, 'self.w + 1')}" in str(caught.value)
+    assert f"1 × AddScalar (5000,) float64  hw_tests/{place_of(Loss, 'self.w + 1')}" in str(caught.value)
 
 
 def test_the_report_names_the_lines_the_holder_and_the_remedy():
@@ -148,7 +145,7 @@ def test_the_report_names_the_lines_the_holder_and_the_remedy():
     with pytest.raises(GrowthError) as caught:
         no_growth(steps=3)(step)(weight())
     report = str(caught.value)
-    place = line_of(step, "losses.append")
+    place = place_of(step, "losses.append")
     assert f"  1 × EWiseMul (3,) float64  hw_tests/{place} in " in report
     assert f"  1 × Summation () float64  hw_tests/{place} in " in report
     assert "\n  losses[2] in test_the_report_names" in report
@@ -198,13 +195,9 @@ def test_the_collector_is_off_in_the_steps_and_on_again_after_an_error():
     assert ndl.autograd._new is object.__new__
 
 
-def test_a_collector_that_was_off_stays_off():
-    gc.disable()
-    try:
-        no_growth(steps=2)(clean_step)(weight())
-        assert not gc.isenabled()
-    finally:
-        gc.enable()
+def test_a_collector_that_was_off_stays_off(collector_off):
+    no_growth(steps=2)(clean_step)(weight())
+    assert not gc.isenabled()
 
 
 def test_a_loop_that_is_left_early_is_an_error_and_no_pass():

@@ -18,11 +18,8 @@ KEPT = []
 
 
 @pytest.fixture(autouse=True)
-def clean():
-    gc.collect()
-    gc.disable()
+def clean(collector_off):
     yield
-    gc.enable()
     KEPT.clear()
 
 

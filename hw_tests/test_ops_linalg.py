@@ -5,17 +5,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ops_cases import _EINSUMS, CASES, Draw
+from shared import ops_in
 
 import needle as ndl
 from needle import ops
-from needle.autograd import find_topo_sort
 
 sizes = st.integers(0, 3)
 batches = st.lists(st.integers(0, 2), max_size=2).map(tuple)
-
-
-def ops_in(tensor):
-    return [type(node.op) for node in find_topo_sort([tensor]) if node.op is not None]
 
 
 @st.composite

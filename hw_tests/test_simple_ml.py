@@ -1,37 +1,19 @@
 """The course's functions in `apps.simple_ml`, against formulas worked out with NumPy."""
 
-import gzip
 import importlib
 import pathlib
-import struct
 import subprocess
 import sys
 
 import numpy as np
 import pytest
+from shared import softmax, write_digits
 
 import needle as ndl
 from apps.simple_ml import loss_err, nn_epoch, parse_mnist, softmax_loss
 from needle.gradcheck import gradcheck
 
 APPS = pathlib.Path(importlib.import_module("apps").__file__).parent
-
-
-def write_pair(folder, images, labels, suffix=""):
-    """Write IDX files as MNIST has them; gives their paths."""
-    contents = {
-        "images-idx3-ubyte": struct.pack(">4B3I", 0, 0, 8, 3, *images.shape) + images.tobytes(),
-        "labels-idx1-ubyte": struct.pack(">4BI", 0, 0, 8, 1, len(labels)) + labels.tobytes(),
-    }
-    paths = [folder / (name + suffix) for name in contents]
-    for path, content in zip(paths, contents.values()):
-        path.write_bytes(gzip.compress(content) if suffix == ".gz" else content)
-    return paths
-
-
-def softmax(Z):
-    e = np.exp(Z - Z.max(axis=1, keepdims=True))
-    return e / e.sum(axis=1, keepdims=True)
 
 
 def tensor(*shape):
@@ -44,14 +26,14 @@ def tensor(*shape):
 @pytest.mark.parametrize("suffix", ["", ".gz"])
 def test_parse_mnist_gives_a_row_of_floats_from_0_to_1_for_each_image(tmp_path, suffix):
     images = np.random.randint(0, 256, size=(5, 28, 28)).astype(np.uint8)
-    X, y = parse_mnist(*write_pair(tmp_path, images, np.array([3, 1, 4, 1, 5], dtype=np.uint8), suffix))
+    X, y = parse_mnist(*write_digits(tmp_path, images, np.array([3, 1, 4, 1, 5], dtype=np.uint8), suffix=suffix))
     assert X.shape == (5, 784) and X.dtype == np.float32 and X.flags.writeable
     np.testing.assert_array_equal(X, images.reshape(5, 784).astype(np.float32) / np.float32(255))
     assert y.dtype == np.uint8 and y.tolist() == [3, 1, 4, 1, 5]
 
 
 def test_parse_mnist_refuses_files_that_do_not_belong_together(tmp_path):
-    paths = write_pair(tmp_path, np.zeros((3, 28, 28), dtype=np.uint8), np.zeros(2, dtype=np.uint8))
+    paths = write_digits(tmp_path, np.zeros((3, 28, 28), dtype=np.uint8), np.zeros(2, dtype=np.uint8))
     with pytest.raises(ValueError, match=r"3 images .* but 2 labels"):
         parse_mnist(*paths)
 

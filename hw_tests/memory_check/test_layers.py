@@ -109,14 +109,9 @@ def test_the_loss_is_one_node_and_its_gradient_another():
     assert (cost.forward_nodes, cost.backward_nodes) == (1, 1), str(cost)
 
 
-def test_no_layer_is_part_of_a_cycle():
-    gc.collect()
-    gc.disable()
-    try:
-        for make, array in LAYERS.values():
-            layer = make()
-            apply(layer, array).sum().backward()
-            del layer
-        assert gc.collect() == 0
-    finally:
-        gc.enable()
+def test_no_layer_is_part_of_a_cycle(collector_off):
+    for make, array in LAYERS.values():
+        layer = make()
+        apply(layer, array).sum().backward()
+        del layer
+    assert gc.collect() == 0

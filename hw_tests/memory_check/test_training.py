@@ -45,21 +45,17 @@ class Training:
 
 @pytest.mark.parametrize("create_graph", [False, True])
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_two_hundred_steps_leave_nothing_behind_and_nothing_to_the_collector(name, create_graph):
+def test_two_hundred_steps_leave_nothing_behind_and_nothing_to_the_collector(name, create_graph, collector_off):
     training = Training(OPTIMIZERS[name], create_graph)
     for _ in range(3):
         training.step()
     gc.collect()
-    gc.disable()
-    try:
-        before = Moment()
-        gc.collect()
-        for _ in range(200):
-            training.step()
-        unreachable = gc.collect()
-        after = Moment()
-    finally:
-        gc.enable()
+    before = Moment()
+    gc.collect()
+    for _ in range(200):
+        training.step()
+    unreachable = gc.collect()
+    after = Moment()
     assert (after.count - before.count, after.bytes - before.bytes, unreachable) == (0, 0, 0)
 
 
