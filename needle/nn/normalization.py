@@ -14,7 +14,7 @@ from .module import Module, Parameter
 class _Normalization(Module):
     """A learned scale and shift of `dim` features, with checks that both kinds share."""
 
-    def __init__(self, dim: int, eps: float, device: Device | None, dtype: Any):
+    def __init__(self, dim: int, eps: float = 1e-5, device: Device | None = None, dtype: Any = "float32"):
         super().__init__()
         self.dim = check_size(type(self).__name__, dim, "dim")
         if not eps >= 0:
@@ -62,9 +62,6 @@ class LayerNorm1d(_Normalization):
     >>> ndl.nn.LayerNorm1d(2, eps=0.0)(ndl.Tensor([[1.0, 3.0]], dtype="float32"))
     needle.Tensor([[-1.  1.]])
     """
-
-    def __init__(self, dim: int, eps: float = 1e-5, device: Device | None = None, dtype: Any = "float32"):
-        super().__init__(dim, eps, device, dtype)
 
     def forward(self, x: Any) -> Any:
         """Shape (N, dim), or with more axes in front, stays."""

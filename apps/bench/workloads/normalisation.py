@@ -7,11 +7,29 @@ training.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from functools import partial
+
 import numpy as np
 
-from apps.bench.workload import Prepared
+from apps.bench.workload import Prepared, Workload
 
 EPS = 1e-5
+
+
+def workloads(module: str, axis: int, sizes: Iterable[tuple[int, int]], peers: Iterable[Callable]) -> list[Workload]:
+    """Make a workload for each size: needle's module beside the same thing made of small ops, and the peers' builds."""
+    made = []
+    for rows, columns in sizes:
+        size, name = f"{rows}×{columns}", module.lower()
+        workload = Workload(f"{name}-{rows}x{columns}", f"{module}1d {size} float32, forward and backward")
+        workload.contender("needle")(partial(needle_module, rows, columns, axis))
+        workload.contender("needle", "composite")(partial(needle_composite, rows, columns, axis))
+        for build in peers:
+            workload.contender(build.__name__)(partial(build, rows, columns, axis))
+        workload.compare(f"{name} {size}", "needle", against=workload.labels()[1:])
+        made.append(workload)
+    return made
 
 
 def problem(rows: int, columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
