@@ -226,9 +226,17 @@ def _binary(name: str, function: Callable) -> Callable:
             and not isinstance(other, (np.ndarray, np.generic))
         ):
             return NotImplemented
-        return launch(name, function(operand(self), operand(other)), self, other)
+        times = matmul_launches(self, other) if name == "matmul" else 1
+        return launch(name, function(operand(self), operand(other)), self, other, times=times)
 
     return method
+
+
+def matmul_launches(*operands: Any) -> int:
+    """Kernels that ``cupy.matmul`` starts: of a batch it copies each operand that is not contiguous."""
+    if max(np.ndim(operand(a)) for a in operands) <= 2:
+        return 1
+    return 1 + sum(not operand(a).flags.c_contiguous for a in operands)
 
 
 def _reflected(name: str, function: Callable) -> Callable:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from . import memory
-from .array import VIEWS, launch, ndarray, new, operand
+from . import cublas, memory
+from .array import VIEWS, launch, matmul_launches, ndarray, new, operand
 from .counts import record
 from .indexing import accumulate, wrap_index
 from .raw import RawModule
@@ -79,6 +79,8 @@ class Function:
         times = self.launches
         if self.path == "einsum":
             times = max(1, len(args) - 2)
+        elif self.path == "matmul":
+            times = matmul_launches(*args[:2])
         elif self.path in ("concatenate", "stack", "vstack", "hstack"):
             times = len(args[0])
         return call(self.path, self.function, args, kwargs, times)
@@ -129,12 +131,14 @@ def _array(obj: Any, dtype: Any = None, copy: bool = True, order: str = "K", **k
     if arrays:
         return launch("array", values, *arrays, times=len(arrays))
     record("upload", "array", size=values.nbytes)
+    if kwargs.get("blocking"):
+        record("sync", "array")
     return new(values)
 
 
 def _asarray(a: Any, dtype: Any = None, order: Any = None, *, copy: Any = None, blocking: bool = False) -> ndarray:
     """``cupy.asarray``: the array itself if it is one."""
-    return _array(a, dtype=dtype, copy=bool(copy))
+    return _array(a, dtype=dtype, copy=bool(copy), blocking=blocking)
 
 
 def _asnumpy(a: Any, *args: Any, **kwargs: Any) -> np.ndarray:
@@ -177,6 +181,7 @@ _OWN: dict[str, Any] = {
     "from_dlpack": _from_dlpack,
     "random.RandomState": RandomState,
     "get_default_memory_pool": lambda: memory.pool,
+    "cuda.get_cublas_handle": lambda: 0,
     "cuda.Device": memory.Device,
     "cuda.Stream": memory.Stream,
     "cuda.get_current_stream": memory.Stream,
@@ -202,6 +207,8 @@ class Module(types.ModuleType):
         return value
 
     def _make(self, path: str) -> Any:
+        if path == "cuda.cublas":  # cupy's own cannot be imported without the library, see there
+            return cublas
         original = find(path)
         if path in _OWN:
             return _OWN[path]

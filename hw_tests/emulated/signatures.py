@@ -40,10 +40,10 @@ def signature(path: str) -> inspect.Signature | None:
     except (ValueError, TypeError):
         line = (function.__doc__ or "").partition("\n")[0].replace("\\", "")
         match = re.match(r"[\w.]+\((.*?)\)(?: ->.*)?$", line)
-        return _parse(match.group(1)) if match else None
+        return parse(match.group(1)) if match else None
 
 
-def _parse(text: str) -> inspect.Signature:
+def parse(text: str) -> inspect.Signature:
     """The signature that a docstring such as ``sum(self, int axis=None, *, out=None)`` states."""
     kind, parameters = inspect.Parameter.POSITIONAL_OR_KEYWORD, []
     for piece in (part.strip() for part in text.split(",")):

@@ -6,8 +6,10 @@ import math
 import string
 from typing import Any
 
+from .. import kernels
 from ..autograd import TensorOp
 from ..backend import Array, array_module
+from ..kernels import gemm
 from .common import as_value, broadcast_shape, check_devices, constant, shape_of
 from .shape import broadcast_to, reshape, sum_to, transpose
 
@@ -23,17 +25,19 @@ class MatMul(TensorOp):
     def compute(self, a: Array, b: Array) -> Array:
         if b.ndim == 2 and a.ndim > 2:  # one matrix product instead of one per batch entry
             return (as_matrix(a) @ b).reshape(a.shape[:-1] + b.shape[-1:])
+        if b.ndim > 2 and kernels.fit(a, b):
+            return gemm.matmul(a, b)
         return a @ b
 
     def gradient(self, out_grad: Any, node: Any) -> Any:
         a, b = node.inputs
         need_a, need_b = node.needs_input_grad
-        to_a = sum_to(out_grad @ transpose(b), a.shape) if need_a else None
+        to_a = sum_to(self(out_grad, transpose(b)), a.shape) if need_a else None
         to_b = None
         if need_b and b.ndim == 2:  # the batch axes of A are summed by the product itself
             to_b = transpose(as_matrix(a)) @ as_matrix(out_grad)
         elif need_b:
-            to_b = sum_to(transpose(a) @ out_grad, b.shape)
+            to_b = sum_to(self(transpose(a), out_grad), b.shape)
         return to_a, to_b
 
 
