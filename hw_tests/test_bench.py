@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import needle as ndl
 from apps.bench import __main__ as command
 from apps.bench import harness, report
 from apps.bench.machine import description
@@ -206,7 +208,39 @@ def test_the_command_ends_well_if_nothing_failed(toys, capsys):
 def test_a_missing_peer_is_said_in_one_line_and_left_out(toys, capsys, monkeypatch):
     monkeypatch.setattr(command, "installed", lambda peer: peer not in ("torch", "mygrad"))
     command.main(["--source", "bench_toys", "--workload", "same", "--rounds", "3"])
-    assert "Not installed, and left out: torch, mygrad\n" in capsys.readouterr().out
+    assert "Left out: torch (not installed), mygrad (not installed)\n" in capsys.readouterr().out
+
+
+def test_a_gpu_that_is_missing_is_said_in_one_line(capsys):
+    if ndl.cuda().enabled():
+        pytest.skip("there is a GPU here")
+    assert command.main(["--device", "cuda"]) == 2
+    assert capsys.readouterr().err.startswith("apps.bench: cuda() cannot be used: ")
+
+
+def test_a_gpu_is_measured_with_the_floor_of_its_launches_and_its_memory(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("cupy", reason="the emulated GPU asks cupy what it offers: pip install cupy-cuda13x")
+    (tmp_path / "bench_gpu.py").write_text(
+        "import emulated, needle\n"
+        "needle.cuda = emulated.device\n"
+        "from apps.bench.workloads import WORKLOADS\n"
+        "chosen = WORKLOADS, [setattr(w, 'gpu_launches', 1) for w in WORKLOADS if w.name == 'adam']\n",
+        encoding="utf-8",
+    )
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(ROOT / "hw_tests")]))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(ndl, "cuda", ndl.cuda)  # what the module changes is changed back
+    words = ["--device", "cuda", "--source", "bench_gpu", "--workload", "adam", "import", "--rounds", "3"]
+    assert command.main([*words, "--seconds", "0.1"]) == 0
+    out = capsys.readouterr().out
+    assert "GPU: emulated; cupy " in out
+    assert "numpy (computes on the CPU alone)" in out
+    assert "import (per import)" not in out
+    lines = [line.split() for line in out.splitlines() if re.match(r"  \S", line)]
+    assert [line[:2] for line in lines] == [["needle", lines[0][1]], ["floor", "1"], ["floor", "140.1"]]
+    assert "missed" not in out  # the aims are about the CPU
+    ratios = [float(line[-1].rstrip("×")) for line in lines[1:]]
+    assert min(ratios) > 1
 
 
 def test_an_unknown_workload_is_refused_with_the_names_there_are(capsys):

@@ -8,6 +8,7 @@ import ast
 import gc
 import pathlib
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -202,8 +203,12 @@ def test_a_training_step_of_mlp_resnet_neither_waits_nor_copies():
 def test_the_table_in_the_documentation_is_what_is_counted():
     from launch_table import table
 
+    from apps.bench.workloads import mlp_resnet
+
     page = pathlib.Path(__file__).parent.parent / "docs" / "devices.md"
     assert table() in page.read_text(encoding="utf-8")
+    (launches,) = re.findall(r"\| whole step \| (\d+) \|", table())
+    assert mlp_resnet.MLP_RESNET.gpu_launches == int(launches)
 
 
 def test_training_on_the_gpu_is_training_on_the_cpu():

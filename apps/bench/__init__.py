@@ -16,6 +16,12 @@ How it measures
 - Each peer runs in its default settings. What the imports left is hidden from Python's garbage collector
   before the turns, which spares the larger libraries a cost that is not the step's own.
 
+On a GPU
+--------
+``python -m apps.bench --device cuda`` measures needle and PyTorch on a GPU, by the wall clock, since what a GPU does
+takes no CPU time; a turn begins and ends with waiting for it. Where a workload states the launches or the bytes that
+it takes at the least, the report has the floor that follows from the speed of this GPU and of CuPy's launches.
+
 How to add a workload
 ---------------------
 Write a module in `apps/bench/workloads`, and add its name to the list in that package's ``__init__``. A

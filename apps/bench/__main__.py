@@ -6,6 +6,7 @@ import argparse
 import signal
 import sys
 
+from apps.bench import gpu
 from apps.bench.harness import Result, run_workload
 from apps.bench.machine import description
 from apps.bench.report import markdown_table, problems, text_table
@@ -22,6 +23,7 @@ def parser() -> argparse.ArgumentParser:
         "--workload", nargs="+", metavar="NAME", help="only these; a family's name takes all its members"
     )
     result.add_argument("--peer", nargs="+", metavar="NAME", choices=PEERS, help="needle and only these peers")
+    result.add_argument("--device", default="cpu", metavar="NAME", help="cpu, cuda or cuda:N (default: cpu)")
     result.add_argument("--rounds", type=_positive(int), default=40, help="turns for each contender (default: 40)")
     result.add_argument(
         "--seconds", type=_positive(float), default=12.0, help="no new round of a workload after this (default: 12)"
@@ -77,18 +79,25 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     try:
         workloads = choose(load(options.source), options.workload)
-    except ValueError as error:
+        on_gpu = options.device != "cpu"
+        where = gpu.description(options.device) if on_gpu else ""
+    except (ValueError, argparse.ArgumentTypeError) as error:
         print(f"apps.bench: {error}", file=sys.stderr)
         return 2
     if options.list:
         print(listing(workloads))
         return 0
     wanted = [p for p in PEERS if p == "needle" or options.peer is None or p in options.peer]
-    peers = [p for p in wanted if installed(p)]
+    missing = {p: "not installed" for p in wanted if not installed(p)}
     print(description())
-    missing = [p for p in wanted if p not in peers]
-    if missing:
-        print(f"Not installed, and left out: {', '.join(missing)}")
+    if on_gpu:
+        workloads = [w for w in workloads if w.on_gpu]
+        missing = gpu.peers() | missing
+        print(where)
+    peers = [p for p in wanted if p not in missing]
+    left_out = [f"{p} ({missing[p]})" for p in wanted if p in missing]
+    if left_out:
+        print(f"Left out: {', '.join(left_out)}")
     print(flush=True)
 
     progress = Progress()
@@ -103,6 +112,7 @@ def main(arguments: list[str] | None = None) -> int:
                     rounds=options.rounds,
                     seconds=options.seconds,
                     source=options.source,
+                    device=options.device,
                     progress=progress,
                 )
             )

@@ -43,6 +43,8 @@ class Result:
 
     Attributes
     ----------
+    device : str
+        Where it was done; the aims are about the CPU.
     seconds : dict of str to list of float
         For each contender that finished, the CPU seconds per unit of work, one figure per round; the
         same index is the same round for all of them.
@@ -50,12 +52,16 @@ class Result:
         For each contender that failed, what went wrong.
     disagreements : list of str
         One line for every contender whose numbers are not those of the others.
+    floors : dict of str to float
+        On a GPU, the seconds that a unit of work takes at the least, by what takes them.
     """
 
     workload: Workload
+    device: str = "cpu"
     seconds: dict[str, list[float]] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
     disagreements: list[str] = field(default_factory=list)
+    floors: dict[str, float] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -66,14 +72,14 @@ class Result:
 class Worker:
     """The harness's end of one contender's process; a context manager that ends the process."""
 
-    def __init__(self, source: str, workload: Workload, contender: Contender) -> None:
+    def __init__(self, source: str, workload: Workload, contender: Contender, device: str) -> None:
         self.label = contender.label
         root = str(Path(__file__).resolve().parents[2])
         environment = dict(os.environ, **dict.fromkeys(THREAD_VARIABLES, "1"))
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
         self._stderr = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 (see close)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "apps.bench.worker", source, workload.name, contender.label],
+            [sys.executable, "-m", "apps.bench.worker", source, workload.name, contender.label, device],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,
@@ -167,6 +173,16 @@ def compare_numbers(workload: Workload, digests: dict[str, dict[str, Any]]) -> l
     return lines
 
 
+def floors(workload: Workload, speed: dict[str, float]) -> dict[str, float]:
+    """Give the seconds that a unit of work takes at the least, on a GPU of that `gpu.speed`."""
+    found = {}
+    if speed and workload.gpu_launches:
+        found[f"floor {workload.gpu_launches:,} launches"] = workload.gpu_launches * speed["launch"]
+    if speed and workload.gpu_bytes:
+        found[f"floor {workload.gpu_bytes / 1e6:,.1f} MB"] = workload.gpu_bytes / speed["bytes"]
+    return found
+
+
 def run_workload(
     workload: Workload,
     peers: Iterable[str],
@@ -175,6 +191,7 @@ def run_workload(
     seconds: float = 12.0,
     turn: float = 0.03,
     source: str = "apps.bench.workloads",
+    device: str = "cpu",
     progress: Callable[[str], None] = lambda text: None,
 ) -> Result:
     """Run one workload for the given peers, in interleaved rounds.
@@ -192,6 +209,8 @@ def run_workload(
         About how many seconds a turn lasts; a step that takes longer is a turn of its own.
     source : str
         The module that holds the workload in its ``WORKLOADS``; the workers import it.
+    device : str
+        ``"cpu"``, ``"cuda"`` or ``"cuda:1"``.
     progress : callable
         Gets a line of text now and then.
 
@@ -200,7 +219,7 @@ def run_workload(
     Result
         A contender that fails is in its `failures`; the others go on.
     """
-    result = Result(workload)
+    result = Result(workload, device)
     chosen = [c for c in workload.contenders if c.peer in set(peers)]
     workers: dict[str, Worker] = {}
     digests: dict[str, dict[str, Any]] = {}
@@ -218,11 +237,14 @@ def run_workload(
         for contender in chosen:
             label = contender.label
             progress(f"{workload.name}: {label} starts")
-            workers[label] = Worker(source, workload, contender)
+            workers[label] = Worker(source, workload, contender, device)
             answer = ask(label, do="check")
             if answer is not None:
                 digests[label] = answer["numbers"]
         result.disagreements = compare_numbers(workload, digests)
+        ours = next((label for label in workers if label.startswith("needle")), None)
+        if device != "cpu" and ours and (workload.gpu_launches or workload.gpu_bytes):
+            result.floors = floors(workload, ask(ours, do="speed") or {})
         result.seconds = {label: [] for label in workers}
         for label in list(workers):
             progress(f"{workload.name}: {label} warms up")

@@ -16,6 +16,7 @@ class Line:
 
     `ratio` is the median over the rounds of the subject's time divided by this contender's, `best_ratio`
     the quotient of the two best times; both are None for the subject itself and where the subject is missing.
+    A floor on a GPU is a line too.
     """
 
     label: str
@@ -31,9 +32,10 @@ def lines_of(result: Result, comparison: Comparison) -> list[Line]:
     seconds = {label: times for label, times in result.seconds.items() if times}
     subject = seconds.get(comparison.subject)
     lines = []
+    on_cpu = result.device == "cpu"
     if subject is not None:
         aim = ""
-        if comparison.aim_seconds is not None:
+        if on_cpu and comparison.aim_seconds is not None:
             aim = _aim(min(subject), comparison.aim_seconds, f"≤ {_time(comparison.aim_seconds)}")
         lines.append(Line(comparison.subject, min(subject), median(subject), aim=aim))
     for label in comparison.against:
@@ -44,9 +46,12 @@ def lines_of(result: Result, comparison: Comparison) -> list[Line]:
             lines.append(Line(label, min(times), median(times)))
             continue
         ratio = median(ours / theirs for ours, theirs in zip(subject, times))
-        limit = comparison.aims.get(label)
+        limit = comparison.aims.get(label) if on_cpu else None
         aim = "" if limit is None else _aim(ratio, limit, f"≤ {limit:.2f}×")
         lines.append(Line(label, min(times), median(times), ratio, min(subject) / min(times), aim))
+    if subject is not None:
+        for label, floor in result.floors.items():
+            lines.append(Line(label, floor, floor, median(subject) / floor, min(subject) / floor))
     return lines
 
 
@@ -77,7 +82,8 @@ def text_table(results: Iterable[Result]) -> str:
 def markdown_table(results: Iterable[Result]) -> str:
     """Give a Markdown table: a row per comparison, a column per peer, best / median (paired ratio) in each cell."""
     results = list(results)
-    present = [p for p in PEERS if any(label.split()[0] == p for r in results for label in r.seconds)]
+    labels = [label for r in results for label in (*r.seconds, *r.floors)]
+    present = [p for p in (*PEERS, "floor") if any(label.split()[0] == p for label in labels)]
     head = ["workload", "per", *present, "aim"]
     rows = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for result in results:
@@ -86,7 +92,7 @@ def markdown_table(results: Iterable[Result]) -> str:
             aims = []
             for line in lines_of(result, comparison):
                 peer, _, variant = line.label.partition(" ")
-                figures = f"{_time(line.best)} / {_time(line.median)}"
+                figures = f"{_time(line.best)} / {_time(line.median)}" if peer != "floor" else _time(line.best)
                 named = variant and line.label != comparison.subject
                 ratio = "" if line.ratio is None else f" (**{_ratio(line.ratio)}**)"
                 cells[peer].append(f"{variant + ': ' if named else ''}{figures}{ratio}")

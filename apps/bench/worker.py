@@ -2,7 +2,8 @@
 
 The harness writes one JSON object per line to this process and reads one back. ``{"do": "check"}`` is
 answered with a digest of the contender's numbers, ``{"do": "turn", "seconds": s}`` with the CPU seconds that
-one unit of work took. Whatever the libraries print goes to stderr, so that it cannot mix with the answers.
+one unit of work took (on a GPU, the seconds), ``{"do": "speed"}`` with `gpu.speed`. Whatever the libraries print
+goes to stderr, so that it cannot mix with the answers.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TextIO
 
 import numpy as np
 
+from apps.bench import gpu
 from apps.bench.workload import Contender, Prepared, Workload, load
 
 PROBES = 3
@@ -32,6 +34,8 @@ def digest(numbers: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """
     result = {}
     for name, array in numbers.items():
+        if hasattr(array, "cpu"):  # PyTorch's, which may be on a GPU
+            array = array.detach().cpu()
         flat = np.asarray(array, dtype=np.float64).ravel()
         rng = np.random.default_rng(flat.size)
         probes = [float(rng.standard_normal(flat.size) @ flat) for _ in range(PROBES)]
@@ -55,10 +59,12 @@ def one_thread(peer: str) -> None:
 
 
 class Turns:
-    """Runs a prepared step in turns and times it by this process's CPU clock."""
+    """Runs a prepared step in turns and times it by this process's CPU clock; by the wall clock if it has to `wait`."""
 
-    def __init__(self, prepared: Prepared) -> None:
+    def __init__(self, prepared: Prepared, wait: Callable[[], None] | None = None) -> None:
         self._prepared = prepared
+        self._clock = time.process_time if wait is None else time.perf_counter
+        self._wait = wait or (lambda: None)
         self._seconds_per_step = 0.0
         if prepared.measure is None:
             for _ in range(2):  # the first step pays for what is set up once
@@ -75,10 +81,12 @@ class Turns:
 
     def _timed(self, steps: int) -> float:
         step = self._prepared.step
-        start = time.process_time()
+        self._wait()
+        start = self._clock()
         for _ in range(steps):
             step()
-        self._seconds_per_step = max((time.process_time() - start) / steps, 1e-9)
+        self._wait()
+        self._seconds_per_step = max((self._clock() - start) / steps, 1e-9)
         return self._seconds_per_step
 
 
@@ -90,16 +98,19 @@ def numbers_of(workload: Workload, contender: Contender) -> dict[str, dict[str, 
     return digest(prepared.numbers())
 
 
-def serve(workload: Workload, contender: Contender, requests: TextIO, answers: TextIO) -> None:
+def serve(workload: Workload, contender: Contender, device: str, requests: TextIO, answers: TextIO) -> None:
     """Answer the harness, line by line, until it closes the pipe."""
     turns: Turns | None = None
+    wait = None if device == "cpu" else gpu.use(contender.peer, device)
     for line in requests:
         request = json.loads(line)
         if request["do"] == "check":
             answer: dict[str, Any] = {"numbers": numbers_of(workload, contender)}
+        elif request["do"] == "speed":
+            answer = gpu.speed(device)
         else:
             if turns is None:
-                turns = Turns(contender.build())
+                turns = Turns(contender.build(), wait)
                 # What the imports left is the same for every step; the collector need not look at it again.
                 gc.collect()
                 gc.freeze()
@@ -107,8 +118,8 @@ def serve(workload: Workload, contender: Contender, requests: TextIO, answers: T
         print(json.dumps(answer), file=answers, flush=True)
 
 
-def main(source: str, name: str, label: str) -> int:
-    """Be the contender `label` of the workload `name` of the module `source`."""
+def main(source: str, name: str, label: str, device: str) -> int:
+    """Be the contender `label` of the workload `name` of the module `source`, on `device`."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the harness ends this process by closing the pipe
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
@@ -116,7 +127,7 @@ def main(source: str, name: str, label: str) -> int:
         workload = next(w for w in load(source) if w.name == name)
         contender = workload.find(label)
         one_thread(contender.peer)
-        serve(workload, contender, sys.stdin, answers)
+        serve(workload, contender, device, sys.stdin, answers)
     except Exception as error:
         traceback.print_exc()
         print(json.dumps({"error": f"{type(error).__name__}: {error}"}), file=answers, flush=True)

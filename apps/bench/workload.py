@@ -81,6 +81,11 @@ class Workload:
         How far two contenders' numbers may lie apart, relative to their norm.
     check_steps : int
         How many steps are made before the numbers are compared.
+    gpu_launches, gpu_bytes : int
+        Kernel launches that a unit of work takes on a GPU, and bytes that it cannot but read or write there: from
+        them the report tells the floor. 0 if it is not known.
+    on_gpu : bool
+        Whether the work is also done on a GPU.
     check_with : mapping, optional
         Keyword arguments for the builders when they build for the comparison of numbers: what makes the
         work deterministic, such as ``{"drop_prob": 0.0}``.
@@ -91,6 +96,9 @@ class Workload:
     unit: str = "step"
     rtol: float = 1e-4
     check_steps: int = 1
+    gpu_launches: int = 0
+    gpu_bytes: int = 0
+    on_gpu: bool = True
     check_with: Mapping[str, Any] = field(default_factory=dict)
     contenders: list[Contender] = field(default_factory=list)
     comparisons: list[Comparison] = field(default_factory=list)

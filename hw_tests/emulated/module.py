@@ -187,6 +187,7 @@ _OWN: dict[str, Any] = {
     "cuda.get_current_stream": memory.Stream,
     "cuda.memory.OutOfMemoryError": memory.OutOfMemoryError,
     "cuda.runtime.getDeviceCount": lambda: memory.DEVICES,
+    "cuda.runtime.getDeviceProperties": lambda index: {"name": b"emulated"},
 }
 
 

@@ -102,7 +102,7 @@ def _signatures(preprocessed: str) -> dict[str, list[str]]:
     found = {}
     for name, parameters in re.findall(r'extern "C"\s+void (\w+)\s*\(([^)]*)\)', preprocessed):
         types = []
-        for parameter in parameters.split(","):
+        for parameter in filter(None, parameters.split(",")):
             kind = re.sub(r"\w+$", "", parameter.strip()).replace(" ", "")
             types.append(kind.replace("const", "").replace("Int", "longlong"))
         found[name] = types

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from apps.bench.workload import Prepared, Workload
@@ -10,7 +12,12 @@ SHAPES = [(512, 1024), (512, 512), (180, 256), (1024,), (512,)] * 6
 RATE, BETA1, BETA2, EPS = 1e-3, 0.9, 0.999, 1e-8
 CHUNK = 256 * 1024
 
-ADAM = Workload("adam", f"Adam step on 5.0 M float32 parameters in {len(SHAPES)} tensors", check_steps=3)
+ADAM = Workload(
+    "adam",
+    f"Adam step on 5.0 M float32 parameters in {len(SHAPES)} tensors",
+    check_steps=3,
+    gpu_bytes=7 * 4 * sum(map(math.prod, SHAPES)),  # reads p, g, m, v and writes p, m, v
+)
 
 
 def problem() -> tuple[list[np.ndarray], list[np.ndarray]]:
@@ -43,9 +50,9 @@ def torch_adam(**options):
     import torch
 
     arrays, gradients = problem()
-    parameters = [torch.from_numpy(a).requires_grad_() for a in arrays]
+    parameters = [torch.as_tensor(a).requires_grad_() for a in arrays]
     for p, g in zip(parameters, gradients, strict=True):
-        p.grad = torch.from_numpy(g)
+        p.grad = torch.as_tensor(g)
     optimizer = torch.optim.Adam(parameters, lr=RATE, betas=(BETA1, BETA2), eps=EPS, **options)
     return Prepared(optimizer.step, lambda: named([p.detach() for p in parameters]))
 

@@ -87,7 +87,7 @@ def torch_dense(size: int, columns: int) -> Prepared:
     """Prepare the dense formulation with PyTorch's own derivatives."""
     import torch
 
-    x, radius, cotangent = map(torch.from_numpy, problem(size, columns))
+    x, radius, cotangent = map(torch.as_tensor, problem(size, columns))
     at = torch.arange(size, dtype=torch.float32)
     distance = (at[:, None, None] - at[None, None, :]).abs()
     parts = [(x[:, i : i + CHUNK].T.clone(), radius[:, i : i + CHUNK].T.clone()) for i in range(0, columns, CHUNK)]
@@ -146,7 +146,7 @@ def torch_scan(size: int, columns: int) -> Prepared:
             value = tri / mass
             return value.to(g.dtype), (x * (g_right - g_left - slope * value) / mass).to(g.dtype)
 
-    x, radius, seed = map(torch.from_numpy, problem(size, columns))
+    x, radius, seed = map(torch.as_tensor, problem(size, columns))
     leaves = [x.requires_grad_(), radius.requires_grad_()]
     y = None
 
@@ -164,7 +164,9 @@ WORKLOADS = []
 
 for size, columns in ((513, 690), (257, 1375)):
     shape = f"{size}×{columns}"
-    workload = Workload(f"adaptive-blur-{size}x{columns}", f"adaptive blur {shape} float32, forward and backward")
+    title = f"adaptive blur {shape} float32, forward and backward"
+    least = 8 * 4 * size * columns  # forward reads x and m and writes y, backward reads x, m and ȳ and writes x̄ and m̄
+    workload = Workload(f"adaptive-blur-{size}x{columns}", title, gpu_bytes=least)
     for peer, variant, build in (
         ("needle", "", needle),
         ("torch", "same algorithm", torch_scan),

@@ -49,8 +49,8 @@ def torch():
     import torch
 
     x, biases, cotangent = problem()
-    x0, *biases = [torch.from_numpy(a).requires_grad_() for a in (x, *biases)]
-    seed = torch.from_numpy(cotangent)
+    x0, *biases = [torch.as_tensor(a).requires_grad_() for a in (x, *biases)]
+    seed = torch.as_tensor(cotangent)
 
     def step():
         x0.grad = None

@@ -77,9 +77,9 @@ def torch() -> Prepared:
     )
     with torch.no_grad():
         for k, layer in enumerate((model[0], model[3])):
-            layer.weight.copy_(torch.from_numpy(weights[2 * k].transpose(3, 2, 0, 1).copy()))
-            layer.bias.copy_(torch.from_numpy(weights[2 * k + 1]))
-    x, cotangent = torch.from_numpy(x).requires_grad_(), torch.from_numpy(cotangent)
+            layer.weight.copy_(torch.as_tensor(weights[2 * k].transpose(3, 2, 0, 1).copy()))
+            layer.bias.copy_(torch.as_tensor(weights[2 * k + 1]))
+    x, cotangent = torch.as_tensor(x).requires_grad_(), torch.as_tensor(cotangent)
     leaves = [x, *model.parameters()]
     output = None
 

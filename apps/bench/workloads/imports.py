@@ -17,7 +17,9 @@ from apps.bench.workload import Prepared, Workload
 LIMIT = 0.15
 SCRIPT = "import time, numpy; start = time.process_time(); import {}; print(time.process_time() - start)"
 
-IMPORTS = Workload("import", "CPU time of the import beyond `import numpy`, in a fresh interpreter", unit="import")
+IMPORTS = Workload(
+    "import", "CPU time of the import beyond `import numpy`, in a fresh interpreter", unit="import", on_gpu=False
+)
 
 
 def importing(module: str) -> Prepared:

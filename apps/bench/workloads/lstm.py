@@ -81,8 +81,8 @@ def torch() -> Prepared:
     module = torch.nn.LSTM(INPUT, HIDDEN)
     with torch.no_grad():
         for parameter, array in zip(module.parameters(), weights, strict=True):
-            parameter.copy_(torch.from_numpy(array.T.copy()))
-    x, cotangent = torch.from_numpy(x).requires_grad_(), torch.from_numpy(cotangent)
+            parameter.copy_(torch.as_tensor(array.T.copy()))
+    x, cotangent = torch.as_tensor(x).requires_grad_(), torch.as_tensor(cotangent)
     leaves = [x, *module.parameters()]
     output = None
 

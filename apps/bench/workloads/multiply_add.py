@@ -39,7 +39,7 @@ def torch(length: int) -> Prepared:
     """Prepare the chain for PyTorch."""
     import torch
 
-    x0, w, b, cotangent = map(torch.from_numpy, problem())
+    x0, w, b, cotangent = map(torch.as_tensor, problem())
     leaves = [leaf.requires_grad_() for leaf in (x0, w, b)]
 
     def step() -> None:
@@ -50,7 +50,7 @@ def torch(length: int) -> Prepared:
             x = x * w + b
         x.backward(cotangent)
 
-    return _prepared(step, lambda: [leaf.grad.numpy() for leaf in leaves], length)
+    return _prepared(step, lambda: [leaf.grad for leaf in leaves], length)
 
 
 def autograd(length: int) -> Prepared:

@@ -22,7 +22,9 @@ def workloads(module: str, axis: int, sizes: Iterable[tuple[int, int]], peers: I
     made = []
     for rows, columns in sizes:
         size, name = f"{rows}×{columns}", module.lower()
-        workload = Workload(f"{name}-{rows}x{columns}", f"{module}1d {size} float32, forward and backward")
+        title = f"{module}1d {size} float32, forward and backward"
+        least = 5 * 4 * rows * columns  # forward reads x and writes y, backward reads x and ȳ and writes x̄
+        workload = Workload(f"{name}-{rows}x{columns}", title, gpu_bytes=least)
         workload.contender("needle")(partial(needle_module, rows, columns, axis))
         workload.contender("needle", "composite")(partial(needle_composite, rows, columns, axis))
         for build in peers:
@@ -94,7 +96,7 @@ def torch(rows: int, columns: int, axis: int) -> Prepared:
     import torch
 
     module = (torch.nn.BatchNorm1d if axis == 0 else torch.nn.LayerNorm)(columns, eps=EPS)
-    x, gamma, beta, cotangent = map(torch.from_numpy, problem(rows, columns))
+    x, gamma, beta, cotangent = map(torch.as_tensor, problem(rows, columns))
     with torch.no_grad():
         module.weight.copy_(gamma)
         module.bias.copy_(beta)

@@ -79,7 +79,7 @@ def torch():
     import torch
     from torch.nn.functional import cross_entropy
 
-    x, y, w1, w2 = map(torch.from_numpy, problem())
+    x, y, w1, w2 = map(torch.as_tensor, problem())
     weights = [w.requires_grad_() for w in (w1, w2)]
     loss = None
 

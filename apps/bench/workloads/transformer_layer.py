@@ -49,8 +49,8 @@ def torch() -> Prepared:
     x, cotangent, weights = problem()
     leaves = {}
     for name, array in weights.items():
-        leaves[name] = torch.from_numpy(np.ascontiguousarray(array.T)).requires_grad_()
-    x, cotangent = torch.from_numpy(x).requires_grad_(), torch.from_numpy(cotangent)
+        leaves[name] = torch.as_tensor(np.ascontiguousarray(array.T)).requires_grad_()
+    x, cotangent = torch.as_tensor(x).requires_grad_(), torch.as_tensor(cotangent)
 
     def norm(a, name):
         return F.layer_norm(a, (FEATURES,), leaves[f"{name}.weight"], leaves[f"{name}.bias"])
