@@ -453,10 +453,31 @@ def test_operands_on_two_devices_are_an_error_that_names_both_and_the_op():
             operation()
 
 
-def test_a_numpy_array_beside_a_tensor_of_a_gpu_is_moved_there():
+BESIDE = {
+    "add": lambda a, array: ndl.add(a, array),
+    "where": lambda a, array: ndl.where(array > 0, a, array),
+    "*": lambda a, array: a * array,
+    "reflected -": lambda a, array: array - a,
+    "<": lambda a, array: a < array,
+    "@": lambda a, array: a @ array,
+    "reflected @": lambda a, array: array @ a,
+    "matmul": lambda a, array: ndl.matmul(array, a),
+    "einsum": lambda a, array: ndl.einsum("ij,jk->ik", array, a),
+    "linear": lambda a, array: ndl.linear(a, array, array[0]),
+    "concatenate": lambda a, array: ndl.concatenate([array, a]),
+    "stack": lambda a, array: ndl.stack([a, array]),
+    "conv": lambda a, array: ndl.conv(a.reshape((1, 2, 2, 1)), array.reshape(2, 2, 1, 1)),
+    "adaptive_blur": lambda a, array: ndl.adaptive_blur(a, array),
+    "layer_norm": lambda a, array: ndl.layer_norm(a, array[0], array[0]),
+    "cross_entropy": lambda a, array: ndl.cross_entropy(a, array[0].astype(int)),
+    "bias_relu": lambda a, array: ndl.bias_relu(a, array[0]),
+}
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_a_numpy_array_beside_a_tensor_of_a_gpu_is_moved_there(name):
     a, array = on(emulated.device(), 2, 2), np.ones((2, 2))
-    for result in (ndl.add(a, array), ndl.where(array > 0, a, array), a * array, array - a, a @ array, array @ a):
-        assert result.device == emulated.device()
+    assert BESIDE[name](a, array).device == emulated.device()
 
 
 def test_an_op_that_checks_nothing_itself_names_the_devices_too():

@@ -19,7 +19,7 @@ import numpy as np
 
 from ..autograd import Tensor, TensorTupleOp
 from ..backend import Array, array_module, weak
-from .common import as_value, check_devices, constant, shape_of
+from .common import as_value, constant, on_one_device, shape_of
 from .composite import FusedGradient
 from .logarithmic import softmax
 from .shape import broadcast_to, permute, transpose
@@ -200,8 +200,7 @@ def check_attention(name: str, q: Any, k: Any, v: Any, causal: bool) -> tuple[An
         raise ValueError(f"{name}: {text}: as many keys as values, at least 1; got {keys[2]} and {values[2]}")
     if causal and queries[2] > keys[2]:
         raise ValueError(f"{name}: {text}: with causal=True the first of {queries[2]} queries would see no key")
-    check_devices(name, q, k, v)
-    return q, k, v
+    return on_one_device(name, q, k, v)
 
 
 def attention(q: Any, k: Any, v: Any, causal: bool = False) -> tuple[Any, Any]:

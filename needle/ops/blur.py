@@ -25,7 +25,7 @@ from ..autograd import Tensor, TensorOp, TensorTupleOp
 from ..backend import Array
 from ..kernels import blur as gpu
 from . import blur_numpy, blur_scan
-from .common import as_scalar, as_value, broadcast_shape, check_devices, normalize_axis, shape_of
+from .common import as_scalar, as_value, broadcast_shape, normalize_axis, on_one_device, shape_of
 from .shape import broadcast_to
 
 EDGES = ("drop", "return", "renorm")
@@ -186,7 +186,7 @@ def adaptive_blur(x: Any, radius: Any, axis: int = 0, edge: str = "drop", radius
     for name, value in (("x", x), ("radius", radius)):
         if value.dtype.kind != "f":
             raise TypeError(f"AdaptiveBlur: {name} has dtype {value.dtype}: a float dtype is needed, see astype")
-    check_devices("AdaptiveBlur", x, radius)
+    x, radius = on_one_device("AdaptiveBlur", x, radius)
     shape = broadcast_shape("AdaptiveBlur", shape_of(x), shape_of(radius))
     op.axis = normalize_axis("AdaptiveBlur", axis, len(shape))
     if shape_of(x) != shape:

@@ -69,8 +69,7 @@ def as_values(name: str, values: Any) -> list:
     values = [as_value(name, value) for value in values]
     if not values:
         raise ValueError(f"{name}: at least one tensor is needed")
-    check_devices(name, *values)
-    return values
+    return list(on_one_device(name, *values))
 
 
 def as_integers(name: str, what: str, value: Any) -> tuple[int, ...]:

@@ -20,7 +20,7 @@ from ..autograd import Tensor, TensorOp
 from ..backend import Array, Shape
 from . import im2col
 from .checks import as_integer
-from .common import as_value, check_devices, shape_of
+from .common import as_value, on_one_device, shape_of
 from .reduction import summation
 
 
@@ -147,5 +147,4 @@ def conv(a: Any, b: Any, stride: int = 1, padding: int = 1, bias: Any = None) ->
         operands.append(as_value("Conv", bias))
         if shape_of(operands[2]) != kernel[3:]:
             raise ValueError(f"Conv: a kernel {kernel} needs a bias of shape {kernel[3:]}, got {shape_of(operands[2])}")
-    check_devices("Conv", *operands)
-    return Conv(stride, padding)(*operands)
+    return Conv(stride, padding)(*on_one_device("Conv", *operands))

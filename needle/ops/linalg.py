@@ -10,7 +10,7 @@ from .. import kernels
 from ..autograd import TensorOp
 from ..backend import Array, array_module
 from ..kernels import gemm
-from .common import as_value, broadcast_shape, check_devices, constant, shape_of
+from .common import as_value, broadcast_shape, constant, on_one_device, shape_of
 from .shape import broadcast_to, reshape, sum_to, transpose
 
 
@@ -81,7 +81,7 @@ def matmul(a: Any, b: Any) -> Any:
         raise ValueError(f"MatMul: {left} @ {right}: inner sizes {left[-1]} and {inner} differ")
     if len(left) > 2 and len(right) > 2:
         broadcast_shape(f"MatMul: {left} @ {right}: batch axes", left[:-2], right[:-2])
-    check_devices("MatMul", a, b)
+    a, b = on_one_device("MatMul", a, b)
     if len(left) > 1 and len(right) > 1:
         return _MATMUL(a, b)
     row = reshape(a, (1,) + left) if len(left) == 1 else a
@@ -179,7 +179,7 @@ def einsum(subscripts: str, *operands: Any) -> Any:
     for letter in output:
         if letter not in sizes or output.count(letter) > 1:
             raise ValueError(f"EinSum: output letter {letter!r} of {subscripts!r} must stand in an operand, and once")
-    check_devices("EinSum", *values)
+    values = list(on_one_device("EinSum", *values))
     groups, values = _split_diagonals(groups, values, sizes, spare)
     return EinSum(tuple(groups), output)(*values)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..autograd import Tensor, TensorOp
 from ..backend import Array
-from .common import as_value, check_devices, shape_of
+from .common import as_value, on_one_device, shape_of
 from .linalg import as_matrix, matmul
 from .shape import reshape, sum_to, transpose
 from .sums import sum_of_rows
@@ -96,8 +96,7 @@ def linear(x: Any, weight: Any, bias: Any = None) -> Any:
     bias = as_value("Linear", bias)
     if shape_of(bias) not in (right[1:], (1, right[1])):
         raise ValueError(f"Linear: a bias of shape ({right[1]},) or (1, {right[1]}) is needed, got {shape_of(bias)}")
-    check_devices("Linear", x, weight, bias)
-    return _LINEAR(x, weight, bias)
+    return _LINEAR(*on_one_device("Linear", x, weight, bias))
 
 
 def _fits_at_once(x: Any, weight: Any, bias: Any) -> bool:

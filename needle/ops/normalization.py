@@ -41,7 +41,7 @@ from ..backend import Array, Shape, array_module
 from ..kernels import elementwise as elementwise_gpu
 from ..kernels import normalization as gpu
 from . import normalization_numpy
-from .common import as_value, check_devices, shape_of
+from .common import as_value, on_one_device, shape_of
 from .elementwise import astype
 from .reduction import mean, summation
 from .shape import broadcast_to, reshape
@@ -353,7 +353,7 @@ def _checked(name: str, x: Any, weight: Any, bias: Any, axis: int) -> tuple:
         raise ValueError(
             f"{name}: the mean over {'an empty batch' if shape[axis] else 'nothing'} is not defined, got shape {shape}"
         )
-    check_devices(name, x, weight, bias)
+    x, weight, bias = on_one_device(name, x, weight, bias)
     if x.dtype == weight.dtype == bias.dtype:
         return x, weight, bias
     dtype = np.result_type(x.dtype, weight.dtype, bias.dtype)

@@ -243,7 +243,7 @@ def compare(symbol: str, fn: Callable[[Array, Any], Array], a: Any, b: Any) -> A
     if not (isinstance(b, Value) or backend.is_array(b)):
         return NotImplemented
     if not isinstance(b, Tensor):
-        b = Tensor(as_value(symbol, b), requires_grad=False)
+        b = Tensor(as_value(symbol, b), device=a.device, requires_grad=False)
     broadcast_shape(symbol, shape_of(a), shape_of(b))
     check_devices(symbol, a, b)
     return constant(fn, a, b)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..backend import Array, Shape, array_module
-from .common import as_value, check_devices, shape_of
+from .common import as_value, on_one_device, shape_of
 
 
 def check_recurrent(name: str, gates: int, x: Any, states: dict, w_ih: Any, w_hh: Any, biases: dict) -> tuple:
@@ -40,9 +40,7 @@ def check_recurrent(name: str, gates: int, x: Any, states: dict, w_ih: Any, w_hh
                 f"{name}: inputs {shape} and a state of size {size} need {key} of shape {wanted[key]}, "
                 f"got {shape_of(value)}"
             )
-    operands = (x, *states.values(), w_ih, w_hh, *biases.values())
-    check_devices(name, *operands)
-    return operands
+    return on_one_device(name, x, *states.values(), w_ih, w_hh, *biases.values())
 
 
 def input_share(x: Array, w_ih: Array, bias: Array | None = None) -> Array:
