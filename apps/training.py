@@ -75,8 +75,9 @@ class Metrics:
             device = backend.device_of(loss_array)
             self._loss_sum = device.full((), self._start["loss_sum"], dtype="float64")
             self._wrong = device.full((), self._start["wrong"], dtype="int64")
-        self._loss_sum += loss_array
-        self._wrong += (logits.realize_cached_data().argmax(axis=-1) != labels.realize_cached_data()).sum()
+        with backend.scope(loss_array):
+            self._loss_sum += loss_array
+            self._wrong += (logits.realize_cached_data().argmax(axis=-1) != labels.realize_cached_data()).sum()
         self.samples += len(labels.realize_cached_data())
         self.batches += 1
 

@@ -29,7 +29,8 @@ def pytest_configure(config: pytest.Config) -> None:
         if name == "emulated":
             import emulated
 
-            backend.set_default_device(emulated.device())
+            # The second one: whatever relies on the current GPU, the first, is an error.
+            backend.set_default_device(emulated.device(1))
         else:
             backend.set_default_device(backend.cuda())
         backend.default_device().array([0.0])  # what a device makes when it is first used, no test shall answer for

@@ -637,8 +637,11 @@ class Tensor(Value):
         return str(self.numpy())
 
     if TYPE_CHECKING:  # bound by needle.ops.operators
-        __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = Any
-        __pow__ = __rpow__ = __matmul__ = __rmatmul__ = Any
+
+        def __add__(self, other: Any) -> Tensor: ...
+
+        __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __add__
+        __pow__ = __rpow__ = __matmul__ = __rmatmul__ = __add__
 
         def __neg__(self) -> Tensor: ...
         def __getitem__(self, index: Any) -> Tensor: ...
@@ -893,7 +896,7 @@ def _whole(items: dict, arrays: tuple, create_graph: bool) -> tuple:
     for i, array in enumerate(arrays):
         item = items.get(i)
         if item is None:
-            item = backend.array_module(array).zeros_like(array)
+            item = backend.zeros_like(array)
             if create_graph:
                 item = Tensor._from_array(item, False)
         whole.append(item if item.dtype == array.dtype else item.astype(array.dtype))
@@ -1011,13 +1014,13 @@ def grad(
             found[tensor] = found[tensor] + cotangent if tensor in found else cotangent
     results = []
     for position, tensor in enumerate(wanted):
-        if tensor not in found and not allow_unused:
+        unused = tensor not in found
+        if unused and not allow_unused:
             raise ValueError(
                 f"grad: no output depends on input {position} (shape {tensor.shape}, requires_grad="
                 f"{tensor.requires_grad}); allow_unused=True gives zeros"
             )
-        zeros = backend.array_module(tensor.cached_data).zeros_like
-        results.append(_as_gradient(found[tensor] if tensor in found else zeros(tensor.realize_cached_data())))
+        results.append(_as_gradient(backend.zeros_like(tensor.realize_cached_data()) if unused else found[tensor]))
     return results[0] if single else tuple(results)
 
 

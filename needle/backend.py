@@ -77,6 +77,11 @@ class Device:
         with self.current():
             return self.xp.full(shape, value, dtype=dtype)
 
+    def empty(self, shape: Sequence[int], dtype: Any = "float32") -> Array:
+        """A new array with arbitrary values."""
+        with self.current():
+            return self.xp.empty(shape, dtype=dtype)
+
     def zeros(self, shape: Sequence[int], dtype: Any = "float32") -> Array:
         """A new array of zeros."""
         with self.current():
@@ -297,6 +302,11 @@ def as_array(value: Array, like: Array) -> Array:
 def device_of(array: Array) -> Device:
     """The device that `array` lives on."""
     return _CPU if type(array) is np.ndarray else _known(array).device_of(array)
+
+
+def zeros_like(array: Array) -> Array:
+    """A new array of zeros of the shape and dtype of `array`, on its device."""
+    return device_of(array).zeros(array.shape, array.dtype)
 
 
 def device_for(data: Any) -> Device:

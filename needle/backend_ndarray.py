@@ -32,4 +32,4 @@ def full(shape: tuple[int, ...], fill_value: float, dtype: Any = "float32", devi
 
 def empty(shape: tuple[int, ...], dtype: Any = "float32", device: Device | None = None) -> Array:
     """A new array on `device` with arbitrary values."""
-    return (device or default_device()).xp.empty(shape, dtype=dtype)
+    return (device or default_device()).empty(shape, dtype=dtype)

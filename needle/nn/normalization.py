@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from .. import init, ops
-from ..autograd import Tensor
 from ..backend import Device
 from .basic import check_input, check_size
 from .module import Module, Parameter
@@ -141,9 +140,8 @@ class BatchNorm1d(_Normalization):
 
     def _evaluate(self, x: Any) -> Any:
         """γ·(x − μ)/√(σ² + ε) + β as x·scale + shift, with the running statistics."""
-        mean, var = self.running_mean.realize_cached_data(), self.running_var.realize_cached_data()
-        scale = self.weight * Tensor.make_const((var + self.eps) ** -0.5)
-        shift = self.bias - scale * Tensor.make_const(mean)
+        scale = self.weight * (self.running_var + self.eps) ** -0.5
+        shift = self.bias - scale * self.running_mean
         kept = (1, self.dim) + (1,) * (x.ndim - 2)
         return x * ops.reshape(scale, kept) + ops.reshape(shift, kept)
 

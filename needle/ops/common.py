@@ -93,7 +93,8 @@ def constant(fn: Callable[..., Array], *values: Any) -> Any:
 
     Tensors give a constant tensor, arrays an array.
     """
-    result = fn(*[v.realize_cached_data() if isinstance(v, Value) else v for v in values])
+    arrays = [v.realize_cached_data() if isinstance(v, Value) else v for v in values]
+    result = fn(*arrays) if type(arrays[0]) is np.ndarray else backend.compute(fn, arrays)
     like = next((v for v in values if isinstance(v, Value)), None)
     if like is None:
         return result

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from .. import backend
 from ..autograd import Tensor, TensorTupleOp, enable_grad, grad
-from ..backend import Array, array_module
+from ..backend import Array
 
 Function = Callable[..., Sequence[Tensor]]
 
@@ -95,6 +96,6 @@ class Vjp(TensorTupleOp):
         # A derivative may be constant, a linear function's for one: nothing flows through it.
         pairs = [(y, g) for y, g in zip(self.fn(*inputs), cotangents) if y.requires_grad]
         if not pairs:
-            return [Tensor(array_module(x.cached_data).zeros_like(x.cached_data), requires_grad=False) for x in inputs]
+            return [Tensor._from_array(backend.zeros_like(x.realize_cached_data()), False) for x in inputs]
         results, out_grads = zip(*pairs)
         return grad(results, inputs, out_grads, create_graph=create_graph, allow_unused=True)

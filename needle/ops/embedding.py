@@ -119,4 +119,5 @@ def _as_ids(ids: Any, count: int, device: backend.Device) -> Array:
             raise ValueError(f"embedding: ids are whole numbers, got {array[array != np.floor(array)][0]}")
     if backend.device_of(array) != device:
         array = device.array(array)
-    return array.astype(np.intp)
+    with device.current():
+        return array.astype(np.intp)

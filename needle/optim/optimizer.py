@@ -134,14 +134,15 @@ class Optimizer:
         devices = list(dict.fromkeys(str(backend.device_of(g)) for g in gradients))
         if len(devices) > 1:
             raise ValueError(f"clip_grad_norm: the gradients live on {' and '.join(devices)}: clip each device's own")
-        norm = _joint_norm(gradients)
-        factor = max_norm / (norm + 1e-6)
-        xp = backend.array_module(norm)
-        short = xp is np and factor >= 1  # looking would wait for a GPU, which multiplies by 1 instead
-        factor = xp.minimum(factor, 1)
-        for p, g in zip(owners, gradients):
-            p.grad = Tensor._from_array(g if short else backend.as_array(g * factor.astype(g.dtype), g), False)
-        return Tensor._from_array(backend.as_array(norm, gradients[0]), False)
+        with backend.scope(gradients):
+            norm = _joint_norm(gradients)
+            factor = max_norm / (norm + 1e-6)
+            xp = backend.array_module(norm)
+            short = xp is np and factor >= 1  # looking would wait for a GPU, which multiplies by 1 instead
+            factor = xp.minimum(factor, 1)
+            for p, g in zip(owners, gradients):
+                p.grad = Tensor._from_array(g if short else backend.as_array(g * factor.astype(g.dtype), g), False)
+            return Tensor._from_array(backend.as_array(norm, gradients[0]), False)
 
 
 def _joint_norm(arrays: list[Array]) -> Any:
