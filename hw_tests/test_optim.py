@@ -374,6 +374,12 @@ def test_clipping_without_gradients_returns_zero():
     assert SGD([ndl.Tensor([1.0])]).clip_grad_norm().item() == 0
 
 
+@pytest.mark.parametrize("value", ["a", None, True, [1.0]], ids=repr)
+def test_a_largest_norm_that_is_no_number_is_an_error(value):
+    with pytest.raises(TypeError, match=f"^clip_grad_norm: max_norm is a number, got {type(value).__name__}"):
+        SGD([ndl.Tensor([1.0])]).clip_grad_norm(value)
+
+
 def test_a_negative_largest_norm_is_an_error():
     with pytest.raises(ValueError, match="max_norm is at least 0, got -1"):
         SGD([ndl.Tensor([1.0])]).clip_grad_norm(-1)
@@ -426,6 +432,109 @@ def test_what_is_no_list_of_leaves_is_an_error(params, error, text):
 def test_a_number_out_of_range_is_an_error(make, error, text):
     with pytest.raises(error, match=text):
         make([ndl.Tensor([1.0])])
+
+
+# ------------------------------------------------------------------------------------------ settings between the steps
+
+
+CHANGES = {
+    "momentum up": (lambda p: SGD(p, lr=0.1, momentum=0.5), {"momentum": 0.9}),
+    "momentum down": (lambda p: SGD(p, lr=0.1, momentum=0.9, nesterov=True), {"momentum": 0.2}),
+    "momentum off": (lambda p: SGD(p, lr=0.1, momentum=0.9), {"momentum": 0.0}),
+    "momentum on": (lambda p: SGD(p, lr=0.1), {"momentum": 0.9}),
+    "lr": (lambda p: SGD(p, lr=0.1, momentum=0.9), {"lr": 0.7}),
+    "beta1": (lambda p: Adam(p, lr=0.1), {"beta1": 0.5}),
+    "beta2": (lambda p: Adam(p, lr=0.1), {"beta2": 0.9}),
+    "all of adam's": (
+        lambda p: AdamW(p, lr=0.1),
+        {"lr": 0.2, "beta1": 0.0, "beta2": 0.5, "weight_decay": 0.3, "eps": 0.1},
+    ),
+}
+
+
+def by_the_book(optimizer, p, u, v, t, g):
+    """One step with the present settings: p and its averages after it."""
+    o = optimizer
+    if isinstance(o, SGD):
+        u = o.momentum * u + (1 - o.momentum) * g
+        along = o.momentum * u + (1 - o.momentum) * g if o.nesterov else u
+        return p - o.lr * along, u if o.momentum else 0 * u, v
+    u, v = o.beta1 * u + (1 - o.beta1) * g, o.beta2 * v + (1 - o.beta2) * g * g
+    decayed = p * (1 - o.lr * o.weight_decay) if isinstance(o, AdamW) else p
+    return decayed - o.lr * (u / (1 - o.beta1**t)) / (np.sqrt(v / (1 - o.beta2**t)) + o.eps), u, v
+
+
+@pytest.mark.parametrize("make, changes", CHANGES.values(), ids=CHANGES)
+def test_a_setting_that_is_assigned_holds_from_the_next_step_on(make, changes):
+    params = parameters()
+    expected = [(p.numpy().copy(), 0.0, 0.0) for p in params]
+    optimizer, t = make(params), 0
+    before = {name: getattr(optimizer, name) for name in changes}
+    for settings in ({}, changes, before):
+        for name, value in settings.items():
+            setattr(optimizer, name, value)
+        for gradients in random_gradients(params, 2):
+            t += 1
+            run(optimizer, [gradients])
+            expected = [by_the_book(optimizer, *e, t, g) for e, g in zip(expected, gradients)]
+    for p, (value, u, v) in zip(params, expected):
+        close(p.numpy(), value)
+        averages = (optimizer.m, optimizer.v) if isinstance(optimizer, Adam) else (optimizer.u,)
+        for average, wanted in zip(averages, (u, v)):
+            close(average.get(p, np.zeros(p.shape)), wanted + np.zeros(p.shape))
+
+
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+def test_a_setting_that_is_assigned_its_own_value_changes_no_bit(make):
+    params = parameters("float32")
+    twins = [ndl.Tensor(p.numpy()) for p in params]
+    steps, optimizer, other = random_gradients(params, 3), make(params), make(twins)
+    for gradients in steps:
+        run(optimizer, [gradients])
+        run(other, [gradients])
+        for name in other._settings:
+            setattr(other, name, getattr(other, name))
+    assert all(np.array_equal(p.numpy(), twin.numpy()) for p, twin in zip(params, twins))
+
+
+@pytest.mark.parametrize(
+    ("make", "setting", "value", "error", "text"),
+    [
+        (SGD, "lr", -1, ValueError, "SGD: lr is a finite number of at least 0, got -1"),
+        (SGD, "lr", "a", TypeError, "SGD: lr is a number, got str"),
+        (SGD, "momentum", 1.0, ValueError, "SGD: momentum is at least 0 and below 1, got 1.0"),
+        (SGD, "nesterov", 1, TypeError, "SGD: nesterov is True or False, got 1"),
+        (SGD, "nesterov", True, ValueError, "SGD: nesterov looks ahead along the momentum"),
+        (Adam, "beta1", 1.5, ValueError, "Adam: beta1 is at least 0 and below 1, got 1.5"),
+        (Adam, "beta2", None, TypeError, "Adam: beta2 is a number, got NoneType"),
+        (Adam, "eps", 1e-50, ValueError, "Adam: eps=1e-50 is zero in the float32 of parameter 0"),
+        (AdamW, "weight_decay", float("nan"), ValueError, "AdamW: weight_decay is a finite number"),
+    ],
+)
+def test_a_setting_is_checked_when_it_is_assigned_and_stays_if_it_is_wrong(make, setting, value, error, text):
+    optimizer = make([ndl.Tensor([1.0], dtype="float32")])
+    before = optimizer.state_dict()["settings"]
+    with pytest.raises(error, match=text):
+        setattr(optimizer, setting, value)
+    assert optimizer.state_dict()["settings"] == before
+
+
+@pytest.mark.parametrize("first, then", [(0.9, 0.0), (0.0, 0.9), (0.9, 0.5)])
+def test_a_state_saved_after_momentum_was_changed_can_be_loaded(first, then):
+    params, twins = ([ndl.Tensor(np.ones(3))] for _ in range(2))
+    optimizer, other = SGD(params, momentum=first), SGD(twins)
+    run(optimizer, [[np.ones(3)]])
+    optimizer.momentum = then
+    twins[0].data = params[0].data
+    other.load_state_dict(optimizer.state_dict())
+    run(optimizer, [[np.ones(3)]])
+    run(other, [[np.ones(3)]])
+    assert np.array_equal(params[0].numpy(), twins[0].numpy())
+
+
+@pytest.mark.parametrize("make", [SGD, Adam])
+def test_a_setting_is_read_as_fast_as_any_attribute(make):
+    assert all(not hasattr(vars(make)[name], "__get__") for name in make._settings)
 
 
 def test_a_gradient_of_another_shape_is_an_error_before_anything_changes():
@@ -519,6 +628,14 @@ def test_a_state_that_does_not_fit_is_named_and_changes_nothing(spoil, text):
     assert (after["t"], after["settings"]) == (before["t"], before["settings"])
     for name, array in before["arrays"].items():
         np.testing.assert_array_equal(after["arrays"][name], array)
+
+
+@pytest.mark.parametrize("state", [None, 3, [1]], ids=repr)
+def test_a_state_that_is_no_dictionary_is_an_error(state):
+    w = ndl.Tensor([1.0])
+    for stateful in (Adam([w]), SGD([w]), ndl.optim.StepLR(SGD([w]), 1)):
+        with pytest.raises(TypeError, match=rf"^{type(stateful).__name__}: a state is a dictionary, as state_dict\(\)"):
+            stateful.load_state_dict(state)
 
 
 def test_a_state_from_before_the_first_step_can_be_loaded():

@@ -104,6 +104,7 @@ def test_a_state_that_does_not_fit_is_named_and_changes_nothing(state, text):
         (lambda: CosineLR(optimizer(), 2.5), TypeError, "steps is a whole number, got 2.5"),
         (lambda: CosineLR(optimizer(), 2, min_lr=-1), ValueError, "min_lr is a finite number of at least 0"),
         (lambda: WarmupLR(optimizer(), 2, after=StepLR(optimizer(), 1)), ValueError, "belongs to another optimizer"),
+        (lambda: WarmupLR(optimizer(), 2, after=3), TypeError, "WarmupLR: what follows is a Schedule, .*, got int"),
         (lambda: Schedule(optimizer()).step(), NotImplementedError, "Schedule has no rate"),
     ],
 )

@@ -40,6 +40,8 @@ class Adam(BlockwiseOptimizer):
 
     Notes
     -----
+    Settings may be assigned between steps, and are checked as here; m and v stay what they are when a β changes.
+
     The bias correction counts steps, not a parameter's gradients: a parameter that gets its first gradient in step 10
     is corrected for ten steps.
 
@@ -62,6 +64,7 @@ class Adam(BlockwiseOptimizer):
         "eps": math.inf,
         "weight_decay": math.inf,
     }
+    _averages: ClassVar[dict[str, str]] = {"g_sum": "beta1", "g2_sum": "beta2"}
     _decoupled = False
     lr: float
     beta1: float
@@ -84,21 +87,30 @@ class Adam(BlockwiseOptimizer):
     @property
     def m(self) -> dict[Tensor, Array]:
         """The averaged gradient m of each parameter, as a copy; empty before the first step."""
-        return self._state("g_sum", 1 - self.beta1)
+        return self._average("g_sum")
 
     @property
     def v(self) -> dict[Tensor, Array]:
         """The averaged squared gradient v of each parameter, as a copy; empty before the first step."""
-        return self._state("g2_sum", 1 - self.beta2)
+        return self._average("g2_sum")
 
     def _state_names(self) -> tuple[str, ...]:
         return ("g_sum", "g2_sum")
 
     def _check_dtype(self, position: int, dtype: np.dtype) -> None:
         super()._check_dtype(position, dtype)
-        if self.eps and not dtype.type(self.eps):
+        self._check_eps(self.eps, position, dtype)
+
+    def _check(self, settings: dict[str, Any]) -> None:
+        super()._check(settings)
+        if "eps" in settings:
+            for position, p in enumerate(self.params):
+                self._check_eps(settings["eps"], position, p.dtype)
+
+    def _check_eps(self, eps: float, position: int, dtype: np.dtype) -> None:
+        if eps and dtype.kind == "f" and not dtype.type(eps):
             raise ValueError(
-                f"{type(self).__name__}: eps={self.eps} is zero in the {dtype} of parameter {position}: "
+                f"{type(self).__name__}: eps={eps} is zero in the {dtype} of parameter {position}: "
                 f"give at least {float(np.finfo(dtype).smallest_subnormal):.1g}"
             )
 

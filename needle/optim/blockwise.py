@@ -17,7 +17,7 @@ from .. import backend
 from ..autograd import Tensor
 from ..backend import Array
 from ..kernels.multi_tensor import MultiTensor, fused
-from .optimizer import Optimizer, check_number
+from .optimizer import Optimizer, check_number, check_state
 from .reuse import reusable_array
 
 BLOCK = 128 * 1024  #: elements of a block, and at most of a pack
@@ -53,6 +53,16 @@ class _Chunk:
         return {name: array[part] for name, array in self.state.items()}
 
 
+class _Setting:
+    """An attribute that is checked when it is assigned. Having no ``__get__``, it costs nothing when it is read."""
+
+    def __init__(self, name: str):
+        self.name = name
+
+    def __set__(self, optimizer: BlockwiseOptimizer, value: Any) -> None:
+        optimizer._set({self.name: value})
+
+
 class BlockwiseOptimizer(Optimizer):
     """An optimizer that is an elementwise rule with state: subclasses give `_rule`, `_state_names` and `_settings`.
 
@@ -64,6 +74,13 @@ class BlockwiseOptimizer(Optimizer):
 
     #: The attributes that `state_dict` saves beside the arrays: numbers from 0 to below this limit; None for booleans.
     _settings: ClassVar[dict[str, float | None]] = {}
+    #: State that is kept as an average divided by 1 − β, and which setting its β is.
+    _averages: ClassVar[dict[str, str]] = {}
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        for name in vars(cls).get("_settings", ()):
+            setattr(cls, name, _Setting(name))
 
     def __init__(self, params: Iterable[Tensor]):
         super().__init__(params)
@@ -251,9 +268,9 @@ class BlockwiseOptimizer(Optimizer):
             position: chunk.state_of(which) for chunk in self._chunks for which, position in enumerate(chunk.members)
         }
 
-    def _state(self, name: str, factor: float) -> dict[Tensor, Array]:
-        """One kind of state, times `factor`, by parameter."""
-        states = self._state_by_position()
+    def _average(self, name: str) -> dict[Tensor, Array]:
+        """One of the `_averages`, by parameter, as a copy."""
+        states, factor = self._state_by_position(), 1 - getattr(self, self._averages[name])
         return {
             p: (states[i][name] * factor).reshape(p.shape)
             for i, p in enumerate(self.params)
@@ -272,6 +289,8 @@ class BlockwiseOptimizer(Optimizer):
             like (numbers and booleans; with the first two they go into JSON); ``"arrays"``, NumPy copies of the state
             under names such as ``"g_sum.3"`` for parameter 3, empty before the first step.
         """
+        if self._chunks:
+            self._make_chunks()  # momentum that was switched on or off, a parameter's new dtype: as the next step will
         return {
             "optimizer": type(self).__name__,
             "t": self.t,
@@ -288,13 +307,14 @@ class BlockwiseOptimizer(Optimizer):
 
         Raises
         ------
+        TypeError
+            If `state` is no dictionary.
         ValueError
-            If the state is another optimizer's, or of other parameters; all that does not fit is named, and nothing
-            has been changed.
+            If it is another optimizer's, or of other parameters; all that does not fit is named, and nothing has been
+            changed.
         """
         name = type(self).__name__
-        if state.get("optimizer") != name:
-            raise ValueError(f"{name}: cannot load the state of {state.get('optimizer')!r}")
+        check_state(name, state, "optimizer")
         t, settings, arrays = state.get("t"), state.get("settings"), state.get("arrays")
         if isinstance(t, bool) or not isinstance(t, int) or t < 0:
             raise ValueError(f"{name}: 't' is the number of steps made, got {t!r}")
@@ -303,9 +323,10 @@ class BlockwiseOptimizer(Optimizer):
         complaints = _differences("setting", set(self._settings), set(settings))
         if complaints:
             raise ValueError(f"{name}: {'; '.join(complaints)}")
+        self._check(settings)
         before = {key: getattr(self, key) for key in self._settings}
+        vars(self).update(settings)  # not assigned, which would rescale the present state
         try:
-            self._set(settings)
             wanted = {f"{k}.{i}": p for i, p in enumerate(self.params) for k in self._state_names() if t or arrays}
             complaints = _differences("array", set(wanted), set(arrays))
             for key, p in wanted.items():
@@ -317,7 +338,7 @@ class BlockwiseOptimizer(Optimizer):
             if complaints:
                 raise ValueError(f"{name}: {'; '.join(complaints)}")
         except (ValueError, TypeError):
-            self._set(before)
+            vars(self).update(before)
             raise
         self.t, self._chunks, self._places = t, [], []
         if wanted:
@@ -326,16 +347,27 @@ class BlockwiseOptimizer(Optimizer):
             for key, array in own.items():
                 array[...] = backend.device_of(array).array(arrays[f"{key}.{position}"]).reshape(-1)
 
+    # -- settings
+
     def _set(self, settings: dict[str, Any]) -> None:
-        """Take settings over if all are in their range."""
+        """Take settings over, if all are in their range; an average stays what it is when its β changes."""
+        self._check(settings)
+        for name, key in self._averages.items():
+            if self._chunks and settings.get(key, vars(self)[key]) != vars(self)[key]:
+                factor = (1 - float(vars(self)[key])) / (1 - float(settings[key]))
+                for array in [chunk.state[name] for chunk in self._chunks if name in chunk.state]:
+                    with backend.scope(array):
+                        array *= factor
+        vars(self).update(settings)
+
+    def _check(self, settings: dict[str, Any]) -> None:
+        """Raise unless all settings are in their range and fit together."""
         for key, value in settings.items():
             limit = self._settings[key]
             if limit is not None:
                 check_number(type(self).__name__, key, value, below=limit)
             elif not isinstance(value, bool):
                 raise TypeError(f"{type(self).__name__}: {key} is True or False, got {value!r}")
-        for key, value in settings.items():
-            setattr(self, key, value)
 
 
 def _differences(what: str, wanted: set[str], got: set[str]) -> list[str]:

@@ -107,8 +107,10 @@ class Optimizer:
 
         Raises
         ------
+        TypeError
+            If `max_norm` is no number.
         ValueError
-            If `max_norm` is negative or the gradients live on several devices.
+            If it is negative or NaN, or the gradients live on several devices.
 
         Notes
         -----
@@ -125,6 +127,7 @@ class Optimizer:
         >>> w.grad
         needle.Tensor([0.59999988 0.79999984])
         """
+        check_type("clip_grad_norm", "max_norm", max_norm)
         if not max_norm >= 0:
             raise ValueError(f"clip_grad_norm: max_norm is at least 0, got {max_norm}")
         owners = [p for p in self.params if p.grad is not None]
@@ -153,8 +156,21 @@ def _joint_norm(arrays: list[Array]) -> Any:
 
 def check_number(name: str, what: str, value: Any, below: float = float("inf")) -> None:
     """Raise unless `value` is a number of [0, `below`)."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name}: {what} is a number, got {type(value).__name__}")
+    check_type(name, what, value)
     if not 0 <= float(value) < below:
         limits = "a finite number of at least 0" if below == float("inf") else f"at least 0 and below {below:g}"
         raise ValueError(f"{name}: {what} is {limits}, got {value}")
+
+
+def check_type(name: str, what: str, value: Any) -> None:
+    """Raise unless `value` is a number."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name}: {what} is a number, got {type(value).__name__}")
+
+
+def check_state(name: str, state: Any, kind: str) -> None:
+    """Raise unless `state` is what the `state_dict` of a `name` gave; `kind` is the key that names its class."""
+    if not isinstance(state, dict):
+        raise TypeError(f"{name}: a state is a dictionary, as state_dict() gives it; got {type(state).__name__}")
+    if state.get(kind) != name:
+        raise ValueError(f"{name}: cannot load the state of {state.get(kind)!r}")

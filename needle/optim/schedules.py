@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .optimizer import Optimizer, check_number
+from .optimizer import Optimizer, check_number, check_state
 
 
 class Schedule:
@@ -66,14 +66,17 @@ class Schedule:
 
         Raises
         ------
+        TypeError
+            If `state` is no dictionary.
         ValueError
-            If the state is another schedule's or one with other settings than this one was made with (the base learning
-            rate is taken over); nothing has been changed then.
+            If it is another schedule's or one with other settings than this one was made with (the base learning rate
+            is taken over); nothing has been changed then.
         """
         name = type(self).__name__
+        check_state(name, state, "schedule")
         t, settings = state.get("t"), state.get("settings")
-        if state.get("schedule") != name or not isinstance(settings, dict):
-            raise ValueError(f"{name}: cannot load the state of {state.get('schedule')!r}")
+        if not isinstance(settings, dict):
+            raise ValueError(f"{name}: 'settings' is a dictionary, got {type(settings).__name__}")
         if isinstance(t, bool) or not isinstance(t, int) or t < 0:
             raise ValueError(f"{name}: 't' is the number of steps made, got {t!r}")
         own = {key: getattr(self, key) for key in self._settings}
@@ -171,8 +174,10 @@ class WarmupLR(Schedule):
 
     Raises
     ------
+    TypeError
+        If `after` is no schedule.
     ValueError
-        If `after` belongs to another optimizer.
+        If it belongs to another optimizer.
 
     Examples
     --------
@@ -192,6 +197,8 @@ class WarmupLR(Schedule):
     def __init__(self, optimizer: Optimizer, steps: int, after: Schedule | None = None):
         super().__init__(optimizer)
         _check_steps("WarmupLR", "steps", steps)
+        if after is not None and not isinstance(after, Schedule):
+            raise TypeError(f"WarmupLR: what follows is a Schedule, such as CosineLR, got {type(after).__name__}")
         if after is not None and after.optimizer is not optimizer:
             raise ValueError("WarmupLR: the schedule that follows belongs to another optimizer")
         self.steps = steps

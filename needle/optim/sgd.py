@@ -35,6 +35,9 @@ class SGD(BlockwiseOptimizer):
 
     Notes
     -----
+    Settings may be assigned between steps, and are checked as here. u stays what it is when `momentum` changes; where
+    momentum was 0 it begins at 0.
+
     u is an average of gradients: with β = 0.9 the steps have the size that they have without momentum. PyTorch adds
     gradients up instead, ``u ← β u + g``, which gives the same steps for its ``lr`` = (1 − β) · `lr`.
 
@@ -57,6 +60,7 @@ class SGD(BlockwiseOptimizer):
         "weight_decay": math.inf,
         "nesterov": None,
     }
+    _averages: ClassVar[dict[str, str]] = {"g_sum": "momentum"}
     lr: float
     momentum: float
     weight_decay: float
@@ -71,14 +75,18 @@ class SGD(BlockwiseOptimizer):
         nesterov: bool = False,
     ):
         super().__init__(params)
-        if nesterov and not momentum:
-            raise ValueError("SGD: nesterov looks ahead along the momentum, so momentum must be above 0")
         self._set({"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "nesterov": nesterov})
 
     @property
     def u(self) -> dict[Tensor, Array]:
         """The averaged gradient u of each parameter, as a copy; empty before the first step and without momentum."""
-        return self._state("g_sum", 1 - self.momentum)
+        return self._average("g_sum") if self.momentum else {}
+
+    def _check(self, settings: dict[str, Any]) -> None:
+        super()._check(settings)
+        together = {**vars(self), **settings}
+        if together["nesterov"] and not together["momentum"]:
+            raise ValueError("SGD: nesterov looks ahead along the momentum, so momentum must be above 0")
 
     def _state_names(self) -> tuple[str, ...]:
         return ("g_sum",) if self.momentum else ()
