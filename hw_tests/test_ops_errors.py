@@ -295,6 +295,74 @@ def test_a_zero_dimensional_tensor_is_not_iterated_over():
         list(SCALAR)
 
 
+LABELS = np.array([0, 7])
+BY_HAND = [  # an op, what it is applied to, and its function's call
+    (ops.Reshape((4,)), [X], lambda: ops.reshape(X, (4,))),
+    (ops.Reshape("a"), [X], lambda: ops.reshape(X, "a")),
+    (ops.BroadcastTo((2, 2)), [X], lambda: ops.broadcast_to(X, (2, 2))),
+    (ops.SumTo((2,)), [X], lambda: ops.sum_to(X, (2,))),
+    (ops.Transpose(), [V], lambda: ops.transpose(V)),
+    (ops.Transpose((0, 1, 2)), [X], lambda: ops.transpose(X, (0, 1, 2))),
+    (ops.Permute((0,)), [X], lambda: ops.permute(X, (0,))),
+    (ops.Flip(4), [X], lambda: ops.flip(X, 4)),
+    (ops.Summation(5), [X], lambda: ops.summation(X, 5)),
+    (ops.Max(5), [X], lambda: ops.max(X, 5)),
+    (ops.Min("a"), [X], lambda: ops.min(X, "a")),
+    (ops.LogSumExp(4), [X], lambda: ops.logsumexp(X, 4)),
+    (ops.LogSoftmax(), [SCALAR], lambda: ops.logsoftmax(SCALAR)),
+    (ops.Softmax(), [SCALAR], lambda: ops.softmax(SCALAR)),
+    (ops.Concatenate(0), [X, V], lambda: ops.concatenate([X, V], 0)),
+    (ops.Stack(7), [(X, X)], lambda: ops.stack([X, X], 7)),
+    (ops.Split(9), [X], lambda: ops.split(X, 9)),
+    (ops.Pad(((1, 1),)), [X], lambda: ops.pad(X, ((1, 1),))),
+    (ops.Dilate("a", 1), [X], lambda: ops.dilate(X, "a", 1)),
+    (ops.UnDilate(0, -1), [X], lambda: ops.undilate(X, 0, -1)),
+    (ops.GetItem(7), [X], lambda: ops.getitem(X, 7)),
+    (ops.AddScalar("a"), [X], lambda: ops.add_scalar(X, "a")),
+    (ops.MulScalar(V), [X], lambda: ops.mul_scalar(X, V)),
+    (ops.DivScalar([1]), [X], lambda: ops.divide_scalar(X, [1])),
+    (ops.PowerScalar(None), [X], lambda: ops.power_scalar(X, None)),
+    (ops.FusedAddScalars("a", 1), [X], lambda: ops.fused_add_scalars(X, "a", 1)),
+    (ops.EWiseAdd(), [X, np.ones(2)], lambda: ops.add(X, np.ones(2))),
+    (ops.EWiseMul(), [X, np.ones(2)], lambda: ops.multiply(X, np.ones(2))),
+    (ops.Maximum(), [X, np.ones(2)], lambda: ops.maximum(X, np.ones(2))),
+    (ops.Where(), [X, X, X], lambda: ops.where(X, X, X)),
+    (ops.MatMul(), [X, X], lambda: ops.matmul(X, X)),
+    (ops.Conv(stride=0), [X, X], lambda: ops.conv(X, X, stride=0)),
+    (ops.Conv(), [X, X], lambda: ops.conv(X, X)),
+    (ops.Cast("text"), [X], lambda: ops.astype(X, "text")),
+    (ops.To("cuda"), [X], lambda: ops.to(X, "cuda")),
+    (ops.CrossEntropy(), [X, LABELS], lambda: ops.cross_entropy(X, LABELS)),
+    (ops.LayerNorm(1e-5), [X, V, SCALAR], lambda: ops.layer_norm(X, V, SCALAR)),
+    (ops.BatchNorm(1e-5), [X, V, SCALAR], lambda: ops.batch_norm(X, V, SCALAR)),
+]
+
+
+@pytest.mark.parametrize("op, operands, function", BY_HAND, ids=lambda value: getattr(type(value), "__name__", ""))
+def test_an_op_that_is_applied_by_hand_says_what_its_function_says(op, operands, function):
+    with pytest.raises((TypeError, ValueError, IndexError)) as expected:
+        function()
+    with pytest.raises(type(expected.value)) as found:
+        op(*operands)
+    assert str(found.value) == str(expected.value)
+    assert str(found.value).startswith(f"{type(op).__name__}: ")
+
+
+@pytest.mark.parametrize("op", [ops.ScalarDiv, ops.ScalarPower, ops.MaximumScalar, ops.MinimumScalar])
+def test_a_scalar_op_that_has_no_function_takes_one_real_number_too(op):
+    with pytest.raises(TypeError, match=rf"^{op.__name__}: a number is needed, got str"):
+        op("a")(X)
+
+
+@pytest.mark.parametrize("keepdims", [None, 1, "yes", [True]], ids=repr)
+def test_keepdims_is_true_or_false(keepdims):
+    for name, fn in {"Summation": ops.summation, "Max": ops.max, "Min": ops.min}.items():
+        with pytest.raises(TypeError, match=rf"^{name}: keepdims is True or False, got"):
+            fn(X, 0, keepdims=keepdims)
+    with pytest.raises(TypeError, match=r"keepdims is True or False, got"):
+        ops.mean(X, 0, keepdims=keepdims)
+
+
 def test_nothing_is_changed_by_what_fails():
     before = X.numpy().copy()
     for _, call, _ in SHAPES:

@@ -156,3 +156,82 @@ def test_a_rule_reads_no_more_values_than_it_says(op, data):
     undeclared = {"inputs", "output"} - set(node.op.reads)
     expected, found = (node.op.gradient(ones, Node(node, poisoned)) for poisoned in ((), undeclared))
     assert repr(found) == repr(expected)
+
+
+A, B = (np.random.default_rng(i).normal(size=(3, 3)) for i in range(2))
+BY_HAND = {  # an op as course code applies it, and its function's call
+    "Max(0)": (ops.Max(0), lambda a: ops.max(a, 0)),
+    "Max(-1)": (ops.Max(-1), lambda a: ops.max(a, -1)),
+    "Max()": (ops.Max(), ops.max),
+    "Min((-2,))": (ops.Min((-2,), keepdims=True), lambda a: ops.min(a, -2, keepdims=True)),
+    "Summation(-1)": (ops.Summation(-1), lambda a: ops.summation(a, -1)),
+    "LogSumExp(-1)": (ops.LogSumExp(-1), lambda a: ops.logsumexp(a, -1)),
+    "Permute((-1, 0))": (ops.Permute((-1, 0)), lambda a: ops.permute(a, (-1, 0))),
+    "Permute((0, -1))": (ops.Permute((0, -1)), lambda a: ops.permute(a, (0, -1))),
+    "Transpose((-1, 0))": (ops.Transpose((-1, 0)), lambda a: ops.transpose(a, (-1, 0))),
+    "Flip()": (ops.Flip(), ops.flip),
+    "Reshape((-1,))": (ops.Reshape((-1,)), lambda a: ops.reshape(a, -1)),
+    "GetItem([0, 0])": (ops.GetItem([0, 0]), lambda a: a[[0, 0]]),
+    "GetItem(-1)": (ops.GetItem(-1), lambda a: a[-1]),
+    "Dilate(0)": (ops.Dilate(0, 2), lambda a: ops.dilate(a, 0, 2)),
+    "UnDilate(-1)": (ops.UnDilate(-1, 1), lambda a: ops.undilate(a, -1, 1)),
+    "Pad": (ops.Pad([[1, 0], [0, 2]]), lambda a: ops.pad(a, ((1, 0), (0, 2)))),
+    "Concatenate(-1)": (lambda a: ops.Concatenate(-1)(a, a), lambda a: ops.concatenate([a, a], 1)),
+    "Stack(-1)": (lambda a: ops.Stack(-1)(ops.make_tuple(a, a)), lambda a: ops.stack([a, a], 2)),
+    "Split(-1)": (lambda a: ops.Split(-1)(a)[1], lambda a: a[:, 1]),
+    "EWiseAdd": (lambda a: ops.EWiseAdd()(a, a[0]), lambda a: a + a[0]),
+    "EWiseMul": (lambda a: ops.EWiseMul()(a[0], a), lambda a: a[0] * a),
+    "Maximum": (lambda a: ops.Maximum()(a, a[0]), lambda a: ops.maximum(a, a[0])),
+    "MatMul": (lambda a: ops.MatMul()(a, a[0]), lambda a: a @ a[0]),
+    "DivScalar": (ops.DivScalar(np.array([2.0])), lambda a: a / 2),
+}
+
+
+@pytest.mark.parametrize("op, function", BY_HAND.values(), ids=BY_HAND)
+def test_an_op_that_is_applied_by_hand_is_its_function(op, function):
+    found = []
+    for apply in (op, function):
+        x = ndl.Tensor(A)
+        out = apply(x)
+        out.backward(np.resize(B, out.shape))
+        found.append((out.numpy(), x.grad.numpy()))
+    for mine, theirs in zip(*found):
+        assert mine.shape == theirs.shape and np.array_equal(mine, theirs)
+
+
+SUBCLASSED = {
+    ops.BroadcastTo: (2, 3, 3),
+    ops.SumTo: (3,),
+    ops.Reshape: (9,),
+    ops.Transpose: (0, 1),
+    ops.Permute: (1, 0),
+    ops.Flip: (0,),
+    ops.Max: (0,),
+    ops.Min: (0,),
+    ops.Summation: (0,),
+    ops.Pad: ((0, 1), (1, 0)),
+    ops.GetItem: (0,),
+    ops.AddScalar: 2.0,
+    ops.PowerScalar: 2.0,
+    ops.Cast: "float32",
+    ops.LogSumExp: (0,),
+}
+
+
+@pytest.mark.parametrize("op", SUBCLASSED, ids=lambda op: op.__name__)
+def test_a_subclass_of_an_op_is_an_op_of_its_own(op):
+    class Loud(op):
+        """Twice what the op computes."""
+
+        def compute(self, *arrays):
+            return super().compute(*arrays) * 2
+
+    x = ndl.Tensor(A)
+    y = Loud(SUBCLASSED[op])(x)
+    assert type(y.op) is Loud
+    assert np.array_equal(y.numpy(), op(SUBCLASSED[op])(x).numpy() * 2)
+
+
+@pytest.mark.parametrize("op", [ops.Reshape((3, 3)), ops.BroadcastTo((3, 3)), ops.SumTo((3, 3)), ops.Cast("float64")])
+def test_an_op_that_is_applied_by_hand_makes_a_node_where_nothing_changes_too(op):
+    assert type(op(ndl.Tensor(A)).op) is type(op)

@@ -13,12 +13,31 @@ from typing import Any
 from .. import backend
 from ..autograd import TensorOp
 from ..backend import Array, array_module
-from .common import as_number, as_value, broadcast_shape, constant, on_one_device, shape_of
+from .common import apply, as_number, as_value, broadcast_shape, constant, on_one_device, shape_of
 from .elementwise import log
 from .shape import broadcast_to
 
 
-class EWiseAdd(TensorOp):
+class Elementwise(TensorOp):
+    """An op on operands of one shape: those of others are broadcast first, by explicit nodes"""
+
+    def __call__(self, *values: Any) -> Any:
+        return apply(self, *broadcast_together(type(self).__name__, *values))
+
+
+class WithScalar(TensorOp):
+    """An op of a tensor and a number"""
+
+    def __init__(self, scalar: Any):
+        self.scalar = scalar
+
+    def __call__(self, a: Any) -> Any:
+        name = type(self).__name__
+        self.scalar = as_number(name, self.scalar)
+        return apply(self, as_value(name, a))
+
+
+class EWiseAdd(Elementwise):
     """a + b"""
 
     reads = ()
@@ -30,7 +49,7 @@ class EWiseAdd(TensorOp):
         return out_grad, out_grad
 
 
-class EWiseMul(TensorOp):
+class EWiseMul(Elementwise):
     """a · b"""
 
     reads = ("inputs",)
@@ -44,7 +63,7 @@ class EWiseMul(TensorOp):
         return out_grad * b if need_a else None, out_grad * a if need_b else None
 
 
-class EWiseDiv(TensorOp):
+class EWiseDiv(Elementwise):
     """a / b"""
 
     reads = ("inputs", "output")
@@ -58,7 +77,7 @@ class EWiseDiv(TensorOp):
         return to_a, -to_a * node.output if node.needs_input_grad[1] else None
 
 
-class EWisePow(TensorOp):
+class EWisePow(Elementwise):
     """a ** b
 
     ∂a = b·a^(b−1), ∂b = a^b·ln a. Where a = 0 the limits are taken: ∂b is 0, and ∂a is 0 if b = 0 too.
@@ -82,13 +101,10 @@ class EWisePow(TensorOp):
         return to_a, to_b
 
 
-class AddScalar(TensorOp):
+class AddScalar(WithScalar):
     """a + c"""
 
     reads = ()
-
-    def __init__(self, scalar: Any):
-        self.scalar = scalar
 
     def compute(self, a: Array) -> Array:
         return a + backend.weak(self.scalar, a)
@@ -97,13 +113,10 @@ class AddScalar(TensorOp):
         return out_grad
 
 
-class MulScalar(TensorOp):
+class MulScalar(WithScalar):
     """c · a"""
 
     reads = ()
-
-    def __init__(self, scalar: Any):
-        self.scalar = scalar
 
     def compute(self, a: Array) -> Array:
         return a * backend.weak(self.scalar, a)
@@ -112,13 +125,10 @@ class MulScalar(TensorOp):
         return out_grad * self.scalar
 
 
-class DivScalar(TensorOp):
+class DivScalar(WithScalar):
     """a / c"""
 
     reads = ()
-
-    def __init__(self, scalar: Any):
-        self.scalar = scalar
 
     def compute(self, a: Array) -> Array:
         return a / backend.weak(self.scalar, a)
@@ -127,13 +137,10 @@ class DivScalar(TensorOp):
         return out_grad / self.scalar
 
 
-class ScalarDiv(TensorOp):
+class ScalarDiv(WithScalar):
     """c / a, whose derivative is −(c/a)/a"""
 
     reads = ("inputs", "output")
-
-    def __init__(self, scalar: Any):
-        self.scalar = scalar
 
     def compute(self, a: Array) -> Array:
         return backend.weak(self.scalar, a) / a
@@ -143,13 +150,10 @@ class ScalarDiv(TensorOp):
         return -out_grad * node.output / a
 
 
-class PowerScalar(TensorOp):
+class PowerScalar(WithScalar):
     """a ** c, whose derivative is c·a^(c−1)"""
 
     reads = ("inputs",)
-
-    def __init__(self, scalar: Any):
-        self.scalar = scalar
 
     def compute(self, a: Array) -> Array:
         if self.scalar == 2 and a.dtype.kind != "b":
@@ -166,13 +170,10 @@ class PowerScalar(TensorOp):
         return out_grad * (c * (a if c == 2 else power_scalar(a, c - 1)))
 
 
-class ScalarPower(TensorOp):
+class ScalarPower(WithScalar):
     """c ** a, whose derivative is c^a·ln c (0 for c = 0; NaN for negative c, which has no real power at most a)"""
 
     reads = ("output",)
-
-    def __init__(self, scalar: Any):
-        self.scalar = scalar
 
     def compute(self, a: Array) -> Array:
         return _power("ScalarPower", operator.pow, backend.weak(self.scalar, a), a)
@@ -215,7 +216,7 @@ def broadcast_together(name: str, *values: Any) -> tuple:
 
 
 def _binary(op: TensorOp, a: Any, b: Any) -> Any:
-    return op(*broadcast_together(type(op).__name__, a, b))
+    return apply(op, *broadcast_together(type(op).__name__, a, b))
 
 
 _ADD, _MUL, _DIV, _POW = EWiseAdd(), EWiseMul(), EWiseDiv(), EWisePow()
@@ -300,17 +301,17 @@ def add_scalar(a: Any, scalar: Any) -> Any:
     >>> ndl.add_scalar(x, np.float64(0.5)).dtype
     dtype('float32')
     """
-    return AddScalar(as_number("AddScalar", scalar))(as_value("AddScalar", a))
+    return AddScalar(scalar)(a)
 
 
 def mul_scalar(a: Any, scalar: Any) -> Any:
     """c · a for a number c, as `add_scalar` takes it."""
-    return MulScalar(as_number("MulScalar", scalar))(as_value("MulScalar", a))
+    return MulScalar(scalar)(a)
 
 
 def divide_scalar(a: Any, scalar: Any) -> Any:
     """a / c for a number c, as `add_scalar` takes it."""
-    return DivScalar(as_number("DivScalar", scalar))(as_value("DivScalar", a))
+    return DivScalar(scalar)(a)
 
 
 def power_scalar(a: Any, scalar: Any) -> Any:
@@ -327,7 +328,7 @@ def power_scalar(a: Any, scalar: Any) -> Any:
     >>> ndl.power_scalar(ndl.Tensor([1.0, 4.0]), 0.5)
     needle.Tensor([1. 2.])
     """
-    return PowerScalar(as_number("PowerScalar", scalar))(as_value("PowerScalar", a))
+    return PowerScalar(scalar)(a)
 
 
 def negate(a: Any) -> Any:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import numbers
 import operator
+import os
 from typing import Any
+
+import numpy as np
 
 
 def as_integer(name: str, what: str, value: Any, least: int) -> int:
@@ -29,3 +33,31 @@ def as_integer(name: str, what: str, value: Any, least: int) -> int:
     if integer < least:
         raise ValueError(f"{name}: {what} is an integer of at least {least}, got {integer}")
     return integer
+
+
+def check_real(name: str, what: str, value: Any) -> None:
+    """Raise TypeError unless `value` is a real number."""
+    if type(value) is not float and (isinstance(value, bool) or not isinstance(value, numbers.Real)):
+        raise TypeError(f"{name}: {what} is a number, got {value!r}")
+
+
+def as_flag(name: str, what: str, value: Any) -> bool:
+    """`value` as a boolean if it is one, else a TypeError."""
+    if value is not True and value is not False and not isinstance(value, np.bool_):
+        raise TypeError(f"{name}: {what} is True or False, got {value!r}")
+    return bool(value)
+
+
+def as_array(name: str, what: str, value: Any) -> np.ndarray:
+    """`value` as a NumPy array, where lists of unequal lengths inside are a TypeError."""
+    try:
+        return np.asarray(value)
+    except ValueError:
+        raise TypeError(f"{name}: {what} do not make an array: the lists in it have unequal lengths") from None
+
+
+def as_path(name: str, what: str, value: Any) -> str:
+    """`value` as a str if it is a path, else a TypeError."""
+    if not isinstance(value, (str, os.PathLike)):
+        raise TypeError(f"{name}: {what} is a path, a str or an os.PathLike, got {value!r}")
+    return os.fspath(value)

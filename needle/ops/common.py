@@ -11,10 +11,15 @@ from typing import Any
 import numpy as np
 
 from .. import backend
-from ..autograd import Tensor, Value
+from ..autograd import Tensor, TensorOp, Value
 from ..backend import Array, Shape
 
 Axes = int | Sequence[int] | None
+
+#: ``apply(op, *operands)`` for operands that have been checked: how functions end, and gradients, which need no checks.
+#: An op that is called, as in ``Transpose(axes)(a)``, checks them as its function does, if need be by asking it; only a
+#: subclass, which is another op than the function's, is applied as it is.
+apply = TensorOp.__call__
 
 
 def as_scalar(value: Any) -> bool | int | float | None:

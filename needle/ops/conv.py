@@ -20,7 +20,7 @@ from ..autograd import Tensor, TensorOp
 from ..backend import Array, Shape
 from . import im2col
 from .checks import as_integer
-from .common import as_value, on_one_device, shape_of
+from .common import apply, as_value, on_one_device, shape_of
 from .reduction import summation
 
 
@@ -32,6 +32,9 @@ class Conv(TensorOp):
     def __init__(self, stride: int = 1, padding: int = 1):
         self.stride = stride
         self.padding = padding
+
+    def __call__(self, x: Any, w: Any, *bias: Any) -> Any:
+        return conv(x, w, self.stride, self.padding, *bias) if type(self) is Conv else apply(self, x, w, *bias)
 
     def compute(self, x: Array, w: Array, *bias: Array) -> Array:
         return im2col.convolve(x, w, self.stride, (self.padding, self.padding), *bias)
@@ -63,7 +66,7 @@ class ConvImage(TensorOp):
         g, w = node.inputs
         need_g, need_w = node.needs_input_grad
         return (
-            Conv(self.stride, self.padding)(out_grad, w) if need_g else None,
+            apply(Conv(self.stride, self.padding), out_grad, w) if need_g else None,
             ConvKernel(self.stride, self.padding, w.shape)(out_grad, g) if need_w else None,
         )
 
@@ -86,7 +89,7 @@ class ConvKernel(TensorOp):
         need_x, need_g = node.needs_input_grad
         return (
             ConvImage(self.stride, self.padding, x.shape)(g, out_grad) if need_x else None,
-            Conv(self.stride, self.padding)(x, out_grad) if need_g else None,
+            apply(Conv(self.stride, self.padding), x, out_grad) if need_g else None,
         )
 
 
@@ -147,4 +150,4 @@ def conv(a: Any, b: Any, stride: int = 1, padding: int = 1, bias: Any = None) ->
         operands.append(as_value("Conv", bias))
         if shape_of(operands[2]) != kernel[3:]:
             raise ValueError(f"Conv: a kernel {kernel} needs a bias of shape {kernel[3:]}, got {shape_of(operands[2])}")
-    return Conv(stride, padding)(*on_one_device("Conv", *operands))
+    return apply(Conv(stride, padding), *on_one_device("Conv", *operands))

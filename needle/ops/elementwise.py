@@ -9,7 +9,7 @@ import numpy as np
 from .. import backend
 from ..autograd import Tensor, TensorOp
 from ..backend import Array, array_module
-from .common import as_value, constant
+from .common import apply, as_value, constant
 
 
 class Exp(TensorOp):
@@ -84,6 +84,10 @@ class Cast(TensorOp):
     def __init__(self, dtype: Any):
         self.dtype = dtype
 
+    def __call__(self, a: Any) -> Any:
+        self.dtype = _numeric(self.dtype)
+        return apply(self, as_value("Cast", a))
+
     def compute(self, a: Array) -> Array:
         return a.astype(self.dtype)
 
@@ -98,6 +102,10 @@ class To(TensorOp):
 
     def __init__(self, device: backend.Device):
         self.device = device
+
+    def __call__(self, a: Any) -> Any:
+        _check_device(self.device)
+        return apply(self, as_value("To", a))
 
     def compute(self, a: Array) -> Array:
         return self.device.array(a)
@@ -198,17 +206,22 @@ def astype(a: Any, dtype: Any) -> Any:
     needle.Tensor([1 2])
     """
     a = as_value("Cast", a)
+    wanted = _numeric(dtype)
+    if a.dtype == wanted:
+        return a
+    if a.dtype.kind == "f" and wanted.kind != "f":
+        return constant(lambda x: x.astype(wanted), a)
+    return apply(Cast(wanted), a)
+
+
+def _numeric(dtype: Any) -> np.dtype:
     try:
         wanted = np.dtype(dtype)
     except TypeError:
         raise TypeError(f"Cast: {dtype!r} is no dtype") from None
     if wanted.kind not in "fiub":
         raise TypeError(f"Cast: a tensor holds real numbers, {wanted} are none")
-    if a.dtype == wanted:
-        return a
-    if a.dtype.kind == "f" and wanted.kind != "f":
-        return constant(lambda x: x.astype(wanted), a)
-    return Cast(wanted)(a)
+    return wanted
 
 
 def to(a: Any, device: backend.Device) -> Any:
@@ -221,7 +234,11 @@ def to(a: Any, device: backend.Device) -> Any:
     RuntimeError
         If it cannot be used; the text says what is missing.
     """
+    _check_device(device)
+    a = as_value("To", a)
+    return a if _device(a) == device else apply(To(device), a)
+
+
+def _check_device(device: Any) -> None:
     if not isinstance(device, backend.Device):
         raise TypeError(f"To: a device is needed, ndl.cpu() or ndl.cuda(), got {type(device).__name__}")
-    a = as_value("To", a)
-    return a if _device(a) == device else To(device)(a)

@@ -9,7 +9,7 @@ import numpy as np
 from .. import backend
 from ..autograd import Tensor, TensorOp
 from ..backend import Array, Shape, array_module
-from .common import as_value, shape_of
+from .common import apply, as_value, shape_of
 
 
 class GetItem(TensorOp):
@@ -17,14 +17,17 @@ class GetItem(TensorOp):
 
     reads = ()
 
-    def __init__(self, index: tuple):
+    def __init__(self, index: Any):
         self.index = index
+
+    def __call__(self, a: Any) -> Any:
+        return getitem(a, self.index) if type(self) is GetItem else apply(self, a)
 
     def compute(self, a: Array) -> Array:
         return a[self.index]
 
     def gradient(self, out_grad: Any, node: Any) -> Any:
-        return ScatterAdd(node.inputs[0].shape, self.index)(out_grad)
+        return apply(ScatterAdd(node.inputs[0].shape, self.index), out_grad)
 
 
 class ScatterAdd(TensorOp):
@@ -45,7 +48,7 @@ class ScatterAdd(TensorOp):
         return out
 
     def gradient(self, out_grad: Any, node: Any) -> Any:
-        return GetItem(self.index)(out_grad)
+        return apply(GetItem(self.index), out_grad)
 
 
 def getitem(a: Any, index: Any) -> Any:
@@ -85,7 +88,7 @@ def getitem(a: Any, index: Any) -> Any:
     _check_bounds(parts, shape_of(a))
     _check_arrays(parts)
     device = a.device if isinstance(a, Tensor) else backend.device_of(a)
-    return GetItem(tuple([device.array(p) if backend.is_array(p) else p for p in parts]))(a)
+    return apply(GetItem(tuple([device.array(p) if backend.is_array(p) else p for p in parts])), a)
 
 
 def _index_part(part: Any) -> Any:

@@ -10,7 +10,7 @@ from .. import kernels
 from ..autograd import TensorOp
 from ..backend import Array, array_module
 from ..kernels import gemm
-from .common import as_value, broadcast_shape, constant, on_one_device, shape_of
+from .common import apply, as_value, broadcast_shape, constant, on_one_device, shape_of
 from .shape import broadcast_to, reshape, sum_to, transpose
 
 
@@ -22,6 +22,9 @@ class MatMul(TensorOp):
 
     reads = ("inputs",)
 
+    def __call__(self, a: Any, b: Any) -> Any:
+        return matmul(a, b) if type(self) is MatMul else apply(self, a, b)
+
     def compute(self, a: Array, b: Array) -> Array:
         if b.ndim == 2 and a.ndim > 2:  # one matrix product instead of one per batch entry
             return (as_matrix(a) @ b).reshape(a.shape[:-1] + b.shape[-1:])
@@ -32,12 +35,12 @@ class MatMul(TensorOp):
     def gradient(self, out_grad: Any, node: Any) -> Any:
         a, b = node.inputs
         need_a, need_b = node.needs_input_grad
-        to_a = sum_to(self(out_grad, transpose(b)), a.shape) if need_a else None
+        to_a = sum_to(apply(self, out_grad, transpose(b)), a.shape) if need_a else None
         to_b = None
         if need_b and b.ndim == 2:  # the batch axes of A are summed by the product itself
             to_b = transpose(as_matrix(a)) @ as_matrix(out_grad)
         elif need_b:
-            to_b = sum_to(self(transpose(a), out_grad), b.shape)
+            to_b = sum_to(apply(self, transpose(a), out_grad), b.shape)
         return to_a, to_b
 
 
@@ -83,10 +86,10 @@ def matmul(a: Any, b: Any) -> Any:
         broadcast_shape(f"MatMul: {left} @ {right}: batch axes", left[:-2], right[:-2])
     a, b = on_one_device("MatMul", a, b)
     if len(left) > 1 and len(right) > 1:
-        return _MATMUL(a, b)
+        return apply(_MATMUL, a, b)
     row = reshape(a, (1,) + left) if len(left) == 1 else a
     column = reshape(b, right + (1,)) if len(right) == 1 else b
-    result = _MATMUL(row, column)
+    result = apply(_MATMUL, row, column)
     return reshape(result, shape_of(result)[:-2] + left[-2:-1] + (right[-1:] if len(right) > 1 else ()))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..autograd import TensorOp
 from ..backend import Array, array_module
-from .common import Axes, normalize_axes, shape_of
+from .common import Axes, apply, normalize_axes, shape_of
 from .elementwise import exp, floating
 from .reduction import spread, summation
 
@@ -55,6 +55,9 @@ class LogSoftmax(TensorOp):
 
     reads = ("output",)
 
+    def __call__(self, a: Any) -> Any:
+        return apply(self, _with_axis("LogSoftmax", a))
+
     def compute(self, a: Array) -> Array:
         xp = array_module(a)
         shifted = a - _finite_max(a, -1)
@@ -70,6 +73,9 @@ class Softmax(TensorOp):
     """eᵃ / Σ eᵃ over the last axis: ā = y·(ȳ − Σ ȳ·y)"""
 
     reads = ("output",)
+
+    def __call__(self, a: Any) -> Any:
+        return apply(self, _with_axis("Softmax", a))
 
     def compute(self, a: Array) -> Array:
         xp = array_module(a)
@@ -108,7 +114,7 @@ def logsumexp(a: Any, axes: Axes = None) -> Any:
     a = floating("LogSumExp", a)
     if axes is not None:
         axes = normalize_axes("LogSumExp", axes, len(shape_of(a)))
-    return LogSumExp(axes)(a)
+    return apply(LogSumExp(axes), a)
 
 
 def _with_axis(name: str, a: Any) -> Any:
@@ -144,7 +150,7 @@ def logsoftmax(a: Any) -> Any:
     >>> ndl.exp(ndl.logsoftmax(ndl.Tensor([1000.0, 1000.0])))
     needle.Tensor([0.5 0.5])
     """
-    return LogSoftmax()(_with_axis("LogSoftmax", a))
+    return apply(LogSoftmax(), _with_axis("LogSoftmax", a))
 
 
 def softmax(a: Any) -> Any:
@@ -156,4 +162,4 @@ def softmax(a: Any) -> Any:
     >>> ndl.softmax(ndl.Tensor([0.0, 0.0, 1000.0]))
     needle.Tensor([0. 0. 1.])
     """
-    return Softmax()(_with_axis("Softmax", a))
+    return apply(Softmax(), _with_axis("Softmax", a))

@@ -12,7 +12,7 @@ from .. import kernels
 from ..autograd import Tensor, TensorOp, is_grad_enabled
 from ..backend import Array, array_module, device_of, is_array, weak
 from ..kernels import cross_entropy as gpu
-from .common import check_devices, shape_of
+from .common import apply, check_devices, shape_of
 from .indexing import getitem
 from .logarithmic import softmax
 from .reduction import spread, summation
@@ -33,6 +33,9 @@ class CrossEntropy(TensorOp):
     def __init__(self, keep: bool = True):
         self._keep = keep
         self._kept: tuple | None = None
+
+    def __call__(self, logits: Any, labels: Any) -> Any:
+        return cross_entropy(logits, labels) if type(self) is CrossEntropy else apply(self, logits, labels)
 
     def compute(self, x: Array, labels: Array) -> Array:
         if kernels.fit(x):
@@ -184,7 +187,7 @@ def cross_entropy(logits: Any, labels: Any) -> Any:
             f"they must be in [0, {shape[-1]})"
         )
     keep = isinstance(logits, Tensor) and logits.requires_grad and is_grad_enabled()
-    return CrossEntropy(keep)(logits, labels)
+    return apply(CrossEntropy(keep), logits, labels)
 
 
 def _largest_unsigned(labels: Array) -> int:

@@ -41,7 +41,8 @@ from ..backend import Array, Shape, array_module
 from ..kernels import elementwise as elementwise_gpu
 from ..kernels import normalization as gpu
 from . import normalization_numpy
-from .common import as_value, on_one_device, shape_of
+from .checks import check_real
+from .common import apply, as_value, on_one_device, shape_of
 from .elementwise import astype
 from .reduction import mean, summation
 from .shape import broadcast_to, reshape
@@ -55,7 +56,7 @@ class _Normalization(TensorOp):
     channels: bool  # whether a mean is a channel's, not a row's
 
     def __init__(self, eps: float):
-        self.eps = eps
+        self.eps = check_eps(type(self).__name__, eps)
         self.statistics: tuple = ()  # of the last compute: x (weakly), mean, variance, r
 
     @staticmethod
@@ -67,6 +68,9 @@ class _Normalization(TensorOp):
     def parameter_shape(shape: Shape) -> Shape:
         """The shape in which γ and β broadcast to x."""
         raise NotImplementedError
+
+    def __call__(self, x: Any, weight: Any, bias: Any) -> Any:
+        return apply(self, *_checked(type(self).__name__, x, weight, bias, axis=1 if self.channels else -1))
 
     def compute(self, x: Array, weight: Array, bias: Array) -> Array:
         forward = self.kernels.forward if self.kernels.fits(x) else self._forward
@@ -252,9 +256,9 @@ def batch_norm(
     Raises
     ------
     TypeError
-        If `x` is not floating.
+        If `x` is not floating, or a setting has another type.
     ValueError
-        If the shapes do not fit, the batch is empty, or the operands live on different devices.
+        If the shapes do not fit, `eps` is negative, the batch is empty, or the operands live on different devices.
 
     References
     ----------
@@ -272,10 +276,13 @@ def batch_norm(
     """
     x, weight, bias = _checked("BatchNorm", x, weight, bias, axis=1)
     for name, running in (("running_mean", running_mean), ("running_var", running_var)):
-        if running is not None and running.shape != shape_of(weight):
-            raise ValueError(f"BatchNorm: {name} of shape {shape_of(weight)} is needed, got {running.shape}")
+        if running is not None and (not isinstance(running, Tensor) or running.shape != shape_of(weight)):
+            got = running.shape if isinstance(running, Tensor) else type(running).__name__
+            error = ValueError if isinstance(running, Tensor) else TypeError
+            raise error(f"BatchNorm: {name}, a Tensor of shape {shape_of(weight)}, is needed, got {got}")
+    check_real("BatchNorm", "momentum", momentum)
     op = BatchNorm(eps)
-    y = op(x, weight, bias)
+    y = apply(op, x, weight, bias)
     if running_mean is not None or running_var is not None:
         if isinstance(y, Tensor):
             y.realize_cached_data()  # a lazy node has no statistics before
@@ -317,9 +324,9 @@ def layer_norm(x: Any, weight: Any, bias: Any, eps: float = 1e-5) -> Any:
     Raises
     ------
     TypeError
-        If `x` is not floating.
+        If `x` is not floating, or a setting has another type.
     ValueError
-        If the shapes do not fit, or the operands live on different devices.
+        If the shapes do not fit, `eps` is negative, or the operands live on different devices.
 
     References
     ----------
@@ -331,7 +338,15 @@ def layer_norm(x: Any, weight: Any, bias: Any, eps: float = 1e-5) -> Any:
     >>> ndl.layer_norm(ndl.Tensor([[1.0, 3.0]]), ndl.Tensor([1.0, 1.0]), ndl.Tensor([0.0, 5.0]), eps=0.0)
     needle.Tensor([[-1.  6.]])
     """
-    return LayerNorm(eps)(*_checked("LayerNorm", x, weight, bias, axis=-1))
+    return apply(LayerNorm(eps), *_checked("LayerNorm", x, weight, bias, axis=-1))
+
+
+def check_eps(name: str, eps: Any) -> float:
+    """`eps` if it can be added to a variance."""
+    check_real(name, "eps", eps)
+    if not eps >= 0:
+        raise ValueError(f"{name}: eps is added to a variance and not negative, got {eps}")
+    return eps
 
 
 def _checked(name: str, x: Any, weight: Any, bias: Any, axis: int) -> tuple:

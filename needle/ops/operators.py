@@ -47,21 +47,21 @@ def _binary(op: TensorOp, with_scalar: Callable[[Any], TensorOp]) -> Callable:
             return _record(with_scalar(b), (a,))
         b = _operand(name, b, a)
         if isinstance(b, Tensor):
-            return op(*broadcast_together(name, a, b))
+            return _record(op, broadcast_together(name, a, b))
         return b if b is NotImplemented else _record(with_scalar(b), (a,))
 
     return apply
 
 
-def _reflected(op: TensorOp, with_scalar: Callable[[Any], Callable]) -> Callable:
+def _reflected(op: TensorOp, with_scalar: Callable[[Any], TensorOp]) -> Callable:
     """``other ∘ tensor`` for an array or a number."""
     name = type(op).__name__
 
     def apply(b: Tensor, a: Any) -> Any:
         a = _operand(name, a, b)
         if isinstance(a, Tensor):
-            return op(*broadcast_together(name, a, b))
-        return a if a is NotImplemented else with_scalar(a)(b)
+            return _record(op, broadcast_together(name, a, b))
+        return a if a is NotImplemented else _record(with_scalar(a), (b,))
 
     return apply
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..autograd import TensorOp
-from ..backend import Array, array_module
+from ..backend import Array, Shape, array_module
 from .checks import as_integer
-from .common import Axes, as_value, shape_of
+from .common import Axes, apply, as_scalar, as_value, shape_of
 
 
 class Pad(TensorOp):
@@ -21,6 +21,11 @@ class Pad(TensorOp):
     def __init__(self, pads: tuple[tuple[int, int], ...], value: float = 0.0):
         self.pads = pads
         self.value = value
+
+    def __call__(self, a: Any) -> Any:
+        a = as_value("Pad", a)
+        self.pads, self.value = _pairs(shape_of(a), self.pads), _number(self.value)
+        return apply(self, a)
 
     def compute(self, a: Array) -> Array:
         shape = tuple([before + size + after for size, (before, after) in zip(a.shape, self.pads)])
@@ -40,9 +45,12 @@ class Dilate(TensorOp):
 
     reads = ()
 
-    def __init__(self, axes: tuple[int, ...], dilation: int):
+    def __init__(self, axes: Any, dilation: int):
         self.axes = axes
         self.dilation = dilation
+
+    def __call__(self, a: Any) -> Any:
+        return dilate(a, self.axes, self.dilation) if type(self) is Dilate else apply(self, a)
 
     def compute(self, a: Array) -> Array:
         shape, step = list(a.shape), self.dilation + 1
@@ -61,9 +69,12 @@ class UnDilate(TensorOp):
 
     reads = ()
 
-    def __init__(self, axes: tuple[int, ...], dilation: int):
+    def __init__(self, axes: Any, dilation: int):
         self.axes = axes
         self.dilation = dilation
+
+    def __call__(self, a: Any) -> Any:
+        return undilate(a, self.axes, self.dilation) if type(self) is UnDilate else apply(self, a)
 
     def compute(self, a: Array) -> Array:
         return a[_every(self.dilation + 1, self.axes, a.ndim)]
@@ -98,6 +109,8 @@ def pad(a: Any, axes: Sequence[tuple[int, int]], value: float = 0.0) -> Any:
 
     Raises
     ------
+    TypeError
+        If `axes` is no sequence, or a width or the constant no number.
     ValueError
         If there is not one pair of non-negative integers per axis.
 
@@ -109,11 +122,26 @@ def pad(a: Any, axes: Sequence[tuple[int, int]], value: float = 0.0) -> Any:
      [0. 0. 0.]])
     """
     a = as_value("Pad", a)
-    shape, pads = shape_of(a), tuple(axes)
-    if len(pads) != len(shape) or any(not isinstance(p, (tuple, list)) or len(p) != 2 for p in pads):
-        raise ValueError(f"Pad: a pair (before, after) for each axis of shape {shape} is needed, got {pads}")
-    counts = tuple([tuple([as_integer("Pad", "a width", n, least=0) for n in p]) for p in pads])
-    return a if not any(map(any, counts)) else Pad(counts, value)(a)  # type: ignore[arg-type]
+    pads, value = _pairs(shape_of(a), axes), _number(value)
+    return apply(Pad(pads, value), a) if any(map(any, pads)) else a
+
+
+def _pairs(shape: Shape, axes: Any) -> tuple:
+    """`axes` as a tuple of pairs of Python integers, one for each axis of `shape`."""
+    text = f"Pad: a pair (before, after) for each axis of shape {shape} is needed, got {axes!r}"
+    if not isinstance(axes, (Sequence, np.ndarray)):
+        raise TypeError(text)
+    pads = [tuple(pair) if isinstance(pair, (Sequence, np.ndarray)) else () for pair in axes]
+    if len(pads) != len(shape) or any(len(pair) != 2 for pair in pads):
+        raise ValueError(text)
+    return tuple([tuple([as_integer("Pad", "a width", n, least=0) for n in pair]) for pair in pads])
+
+
+def _number(value: Any) -> Any:
+    scalar = as_scalar(value)
+    if scalar is None:
+        raise TypeError(f"Pad: the constant is a number, got {value!r}")
+    return scalar
 
 
 def dilate(a: Any, axes: Axes, dilation: int) -> Any:
@@ -127,14 +155,14 @@ def dilate(a: Any, axes: Axes, dilation: int) -> Any:
     >>> ndl.dilate(ndl.Tensor([[1.0, 2.0]]), axes=(1,), dilation=1)
     needle.Tensor([[1. 0. 2. 0.]])
     """
-    return Dilate(_axes("Dilate", axes), as_integer("Dilate", "dilation", dilation, least=0))(as_value("Dilate", a))
+    op = Dilate(_axes("Dilate", axes), as_integer("Dilate", "dilation", dilation, least=0))
+    return apply(op, as_value("Dilate", a))
 
 
 def undilate(a: Any, axes: Axes, dilation: int) -> Any:
     """Every (dilation + 1)-th element of `a` along `axes`: takes out what `dilate` put in."""
-    return UnDilate(_axes("UnDilate", axes), as_integer("UnDilate", "dilation", dilation, least=0))(
-        as_value("UnDilate", a)
-    )
+    op = UnDilate(_axes("UnDilate", axes), as_integer("UnDilate", "dilation", dilation, least=0))
+    return apply(op, as_value("UnDilate", a))
 
 
 def _axes(name: str, axes: Any) -> tuple[int, ...]:

@@ -20,8 +20,8 @@ import numpy as np
 from .. import backend
 from ..autograd import Tensor, TensorOp, Value
 from ..backend import Array, array_module
-from .arithmetic import broadcast_together
-from .common import as_scalar, as_scalar_beside, as_value, broadcast_shape, check_devices, constant, shape_of
+from .arithmetic import Elementwise, WithScalar, broadcast_together
+from .common import apply, as_scalar, as_scalar_beside, as_value, broadcast_shape, check_devices, constant, shape_of
 
 
 class ReLU(TensorOp):
@@ -49,7 +49,7 @@ class Abs(TensorOp):
         return out_grad * sign(a)
 
 
-class Maximum(TensorOp):
+class Maximum(Elementwise):
     """max(a, b) elementwise; where a = b, each gets half of the gradient"""
 
     reads = ("inputs",)
@@ -82,13 +82,10 @@ class Minimum(Maximum):
         return ((a < b).astype(a.dtype) + (a <= b)) * backend.weak(0.5, a)
 
 
-class MaximumScalar(TensorOp):
+class MaximumScalar(WithScalar):
     """max(a, c); the derivative where a = c is 0"""
 
     reads = ("inputs",)
-
-    def __init__(self, scalar: Any):
-        self.scalar = scalar
 
     def compute(self, a: Array) -> Array:
         return array_module(a).maximum(a, backend.weak(self.scalar, a))
@@ -98,13 +95,10 @@ class MaximumScalar(TensorOp):
         return out_grad * constant(lambda a: a > self.scalar, a)
 
 
-class MinimumScalar(TensorOp):
+class MinimumScalar(WithScalar):
     """min(a, c); the derivative where a = c is 0"""
 
     reads = ("inputs",)
-
-    def __init__(self, scalar: Any):
-        self.scalar = scalar
 
     def compute(self, a: Array) -> Array:
         return array_module(a).minimum(a, backend.weak(self.scalar, a))
@@ -114,10 +108,14 @@ class MinimumScalar(TensorOp):
         return out_grad * constant(lambda a: a < self.scalar, a)
 
 
-class Where(TensorOp):
+class Where(Elementwise):
     """a where the condition holds, else b"""
 
     reads = ("inputs",)
+
+    def __call__(self, condition: Any, a: Any, b: Any) -> Any:
+        _check_condition(condition)
+        return super().__call__(condition, a, b)
 
     def compute(self, condition: Array, a: Array, b: Array) -> Array:
         return array_module(condition).where(condition, a, b)
@@ -192,8 +190,8 @@ def _extremum(op: type[Maximum], with_scalar: Callable[[Any], TensorOp], a: Any,
     for x, y in ((a, b), (b, a)):
         scalar = as_scalar_beside(y, x)
         if scalar is not None and as_scalar_beside(x, y) is None:
-            return with_scalar(scalar)(as_value(op.__name__, x))
-    return op()(*broadcast_together(op.__name__, a, b))
+            return apply(with_scalar(scalar), as_value(op.__name__, x))
+    return apply(op(), *broadcast_together(op.__name__, a, b))
 
 
 def where(condition: Any, a: Any, b: Any) -> Any:
@@ -220,15 +218,19 @@ def where(condition: Any, a: Any, b: Any) -> Any:
     >>> ndl.where(x > 0, x, 0.0)
     needle.Tensor([0. 2.])
     """
-    kind = getattr(condition, "dtype", None)
-    if kind is None or kind.kind != "b":
-        raise TypeError(f"Where: the condition must be boolean, got {kind or type(condition).__name__}")
+    _check_condition(condition)
     values = [a, b]
     scalars = [as_scalar_beside(a, b), as_scalar_beside(b, a)]
     for i, scalar in enumerate(scalars):
         if scalar is not None and scalars[1 - i] is None:
             values[i] = constant(lambda x, s=scalar: _as_constant(s, x), as_value("Where", values[1 - i]))
-    return Where()(*broadcast_together("Where", condition, *values))
+    return apply(Where(), *broadcast_together("Where", condition, *values))
+
+
+def _check_condition(condition: Any) -> None:
+    kind = getattr(condition, "dtype", None)
+    if kind is None or kind.kind != "b":
+        raise TypeError(f"Where: the condition must be boolean, got {kind or type(condition).__name__}")
 
 
 def _as_constant(scalar: Any, like: Array) -> Array:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import Any
 
 from ..autograd import TensorOp
 from ..backend import Array, Shape
-from .common import Axes, as_value, constant, normalize_axes, shape_of
+from .checks import as_flag
+from .common import Axes, apply, as_value, constant, normalize_axes, shape_of
 from .elementwise import astype
 from .shape import broadcast_to, reshape
 
@@ -31,6 +33,10 @@ class Summation(TensorOp):
         self.axes = axes
         self.keepdims = keepdims
 
+    def __call__(self, a: Any) -> Any:
+        self.keepdims = as_flag("Summation", "keepdims", self.keepdims)
+        return apply(self, as_value("Summation", a))
+
     def compute(self, a: Array) -> Array:
         axes = normalize_axes("Summation", self.axes, a.ndim)
         return a.sum(axis=axes, keepdims=self.keepdims)
@@ -45,9 +51,14 @@ class Max(TensorOp):
 
     reads = ("inputs", "output")
 
-    def __init__(self, axes: tuple[int, ...], keepdims: bool = False):
+    def __init__(self, axes: Any = None, keepdims: bool = False):
         self.axes = axes
         self.keepdims = keepdims
+
+    def __call__(self, a: Any) -> Any:
+        a, op = as_value(type(self).__name__, a), copy.copy(self)
+        op.axes, op.keepdims = _checked(type(self).__name__, a, self.axes, self.keepdims)
+        return apply(op, a)
 
     def compute(self, a: Array) -> Array:
         return a.max(axis=self.axes, keepdims=self.keepdims)
@@ -102,7 +113,7 @@ def summation(a: Any, axes: Axes = None, *, keepdims: bool = False) -> Any:
     a = as_value("Summation", a)
     if axes is not None:
         axes = normalize_axes("Summation", axes, len(shape_of(a)))
-    return Summation(axes, keepdims)(a)
+    return apply(Summation(axes, as_flag("Summation", "keepdims", keepdims)), a)
 
 
 def mean(a: Any, axes: Axes = None, *, keepdims: bool = False) -> Any:
@@ -145,19 +156,24 @@ def max_(a: Any, axes: Axes = None, *, keepdims: bool = False) -> Any:
     >>> x.grad
     needle.Tensor([0.  0.5 0.5])
     """
-    return _extremum("Max", Max, a, axes, keepdims)
+    return _extremum(Max, a, axes, keepdims)
 
 
 def min_(a: Any, axes: Axes = None, *, keepdims: bool = False) -> Any:
     """The minimum over `axes`, otherwise as `max`."""
-    return _extremum("Min", Min, a, axes, keepdims)
+    return _extremum(Min, a, axes, keepdims)
 
 
-def _extremum(name: str, op: type[Max], a: Any, axes: Axes, keepdims: bool) -> Any:
-    a = as_value(name, a)
+def _extremum(op: type[Max], a: Any, axes: Axes, keepdims: bool) -> Any:
+    a = as_value(op.__name__, a)
+    return apply(op(*_checked(op.__name__, a, axes, keepdims)), a)
+
+
+def _checked(name: str, a: Any, axes: Axes, keepdims: Any) -> tuple[tuple[int, ...], bool]:
+    """The axes counted from the front, along all of which there are elements, and whether they are kept."""
     axes = normalize_axes(name, axes, len(shape_of(a)))
     _check_not_empty(name, shape_of(a), axes)
-    return op(axes, keepdims)(a)
+    return axes, as_flag(name, "keepdims", keepdims)
 
 
 def _check_not_empty(name: str, shape: Shape, axes: tuple[int, ...]) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..autograd import TensorOp
 from ..backend import Array, Shape, array_module
-from .common import Axes, as_integers, as_value, as_values, normalize_axes, normalize_axis, shape_of
+from .common import Axes, apply, as_integers, as_value, as_values, normalize_axes, normalize_axis, shape_of
 from .sums import sum_of_rows
 
 
@@ -26,6 +26,11 @@ class BroadcastTo(TensorOp):
 
     def __init__(self, shape: Shape):
         self.shape = shape
+
+    def __call__(self, a: Any) -> Any:
+        a = as_value("BroadcastTo", a)
+        self.shape = _larger(shape_of(a), self.shape)
+        return apply(self, a)
 
     def compute(self, a: Array) -> Array:
         if type(a) is np.ndarray and a.flags.c_contiguous:
@@ -53,6 +58,11 @@ class SumTo(TensorOp):
     def __init__(self, shape: Shape):
         self.shape = shape
 
+    def __call__(self, a: Any) -> Any:
+        a = as_value("SumTo", a)
+        self.shape = _smaller(shape_of(a), self.shape)
+        return apply(self, a)
+
     def compute(self, a: Array) -> Array:
         new = a.ndim - len(self.shape)
         if a.ndim == 2 and self.shape in (a.shape[1:], (1, a.shape[1])) and type(a) is np.ndarray:
@@ -74,6 +84,11 @@ class Reshape(TensorOp):
     def __init__(self, shape: Shape):
         self.shape = shape
 
+    def __call__(self, a: Any) -> Any:
+        a = as_value("Reshape", a)
+        _other(shape_of(a), self.shape)
+        return apply(self, a)
+
     def compute(self, a: Array) -> Array:
         return a.reshape(self.shape)
 
@@ -89,11 +104,14 @@ class Transpose(TensorOp):
     def __init__(self, axes: Any = None):
         self.axes = axes
 
+    def __call__(self, a: Any) -> Any:
+        return transpose(a, self.axes) if type(self) is Transpose else apply(self, a)
+
     def compute(self, a: Array) -> Array:
         return a.swapaxes(*(self.axes or (-2, -1)))
 
     def gradient(self, out_grad: Any, node: Any) -> Any:
-        return Transpose(self.axes)(out_grad)
+        return apply(self, out_grad)
 
 
 class Permute(TensorOp):
@@ -104,11 +122,14 @@ class Permute(TensorOp):
     def __init__(self, axes: tuple[int, ...]):
         self.axes = axes
 
+    def __call__(self, a: Any) -> Any:
+        return permute(a, self.axes) if type(self) is Permute else apply(self, a)
+
     def compute(self, a: Array) -> Array:
         return a.transpose(self.axes)
 
     def gradient(self, out_grad: Any, node: Any) -> Any:
-        return Permute(tuple(int(i) for i in np.argsort(self.axes)))(out_grad)
+        return apply(Permute(tuple(int(i) for i in np.argsort(self.axes))), out_grad)
 
 
 class Flip(TensorOp):
@@ -116,14 +137,17 @@ class Flip(TensorOp):
 
     reads = ()
 
-    def __init__(self, axes: tuple[int, ...]):
+    def __init__(self, axes: Axes = None):
         self.axes = axes
+
+    def __call__(self, a: Any) -> Any:
+        return flip(a, self.axes) if type(self) is Flip else apply(self, a)
 
     def compute(self, a: Array) -> Array:
         return array_module(a).flip(a, self.axes)
 
     def gradient(self, out_grad: Any, node: Any) -> Any:
-        return Flip(self.axes)(out_grad)
+        return apply(self, out_grad)
 
 
 class Concatenate(TensorOp):
@@ -131,8 +155,11 @@ class Concatenate(TensorOp):
 
     reads = ()
 
-    def __init__(self, axis: int):
+    def __init__(self, axis: int = 0):
         self.axis = axis
+
+    def __call__(self, *arrays: Any) -> Any:
+        return concatenate(arrays, self.axis) if type(self) is Concatenate else apply(self, *arrays)
 
     def compute(self, *arrays: Array) -> Array:
         return array_module(arrays[0]).concatenate(arrays, axis=self.axis)
@@ -173,15 +200,20 @@ def broadcast_to(a: Any, shape: Sequence[int]) -> Any:
     needle.Tensor([[1. 2.]
      [1. 2.]])
     """
-    a, shape = as_value("BroadcastTo", a), _as_shape("BroadcastTo", shape)
+    a = as_value("BroadcastTo", a)
     old = shape_of(a)
-    if old == shape:
-        return a
-    if not _broadcasts(old, shape):
+    new = _larger(old, shape)
+    return a if new == old else apply(BroadcastTo(new), a)
+
+
+def _larger(old: Shape, shape: Any) -> Shape:
+    """`shape` as a tuple, if `old` broadcasts to it."""
+    new = _as_shape("BroadcastTo", shape)
+    if new != old and not _broadcasts(old, new):
         raise ValueError(
-            f"BroadcastTo: shape {old} does not broadcast to {shape}: sizes must be equal or 1, from the last axis"
+            f"BroadcastTo: shape {old} does not broadcast to {new}: sizes must be equal or 1, from the last axis"
         )
-    return BroadcastTo(shape)(a)
+    return new
 
 
 @functools.lru_cache(maxsize=1024)
@@ -215,13 +247,18 @@ def sum_to(a: Any, shape: Sequence[int]) -> Any:
     needle.Tensor([[3.]
      [7.]])
     """
-    a, shape = as_value("SumTo", a), _as_shape("SumTo", shape)
+    a = as_value("SumTo", a)
     old = shape_of(a)
-    if old == shape:
-        return a
-    if not _broadcasts(shape, old):
-        raise ValueError(f"SumTo: shape {old} is no broadcast of {shape}")
-    return SumTo(shape)(a)
+    new = _smaller(old, shape)
+    return a if new == old else apply(SumTo(new), a)
+
+
+def _smaller(old: Shape, shape: Any) -> Shape:
+    """`shape` as a tuple, if it broadcasts to `old`."""
+    new = _as_shape("SumTo", shape)
+    if new != old and not _broadcasts(new, old):
+        raise ValueError(f"SumTo: shape {old} is no broadcast of {new}")
+    return new
 
 
 def reshape(a: Any, *shape: Any) -> Any:
@@ -248,8 +285,14 @@ def reshape(a: Any, *shape: Any) -> Any:
     (2, 2)
     """
     a = as_value("Reshape", a)
-    new, old = _as_shape("Reshape", shape[0] if len(shape) == 1 else shape, free=True), shape_of(a)
-    total = math.prod(old)
+    old = shape_of(a)
+    new = _other(old, shape[0] if len(shape) == 1 else shape)
+    return a if new == old else apply(Reshape(new), a)
+
+
+def _other(old: Shape, shape: Any) -> Shape:
+    """`shape` as a tuple, −1 worked out, if it has as many elements as `old`."""
+    new, total = _as_shape("Reshape", shape, free=True), math.prod(old)
     if new.count(-1) > 1:
         raise ValueError(f"Reshape: only one size can be worked out, got {new}")
     if -1 in new:
@@ -259,7 +302,7 @@ def reshape(a: Any, *shape: Any) -> Any:
         new = tuple([total // known if size == -1 else size for size in new])
     if math.prod(new) != total:
         raise ValueError(f"Reshape: {old} has {total} elements, {new} has {math.prod(new)}")
-    return a if new == old else Reshape(new)(a)
+    return new
 
 
 def _as_shape(name: str, shape: Any, free: bool = False) -> Shape:
@@ -301,12 +344,12 @@ def transpose(a: Any, axes: Any = None) -> Any:
     if axes is None:
         if ndim < 2:
             raise ValueError(f"Transpose: two axes are needed, got shape {shape_of(a)}")
-        return Transpose()(a)
+        return apply(Transpose(), a)
     given = as_integers("Transpose", "a pair of axes", axes)
     if len(given) != 2:
         raise ValueError(f"Transpose: a pair of axes is swapped, got {given}; permute takes any order")
     first, second = (normalize_axis("Transpose", axis, ndim) for axis in given)
-    return Transpose((first, second))(a)
+    return apply(Transpose((first, second)), a)
 
 
 def permute(a: Any, axes: Sequence[int]) -> Any:
@@ -337,7 +380,7 @@ def permute(a: Any, axes: Sequence[int]) -> Any:
     order = normalize_axes("Permute", given, len(shape_of(a)))
     if len(order) != len(shape_of(a)):
         raise ValueError(f"Permute: {given} does not name every axis of shape {shape_of(a)}")
-    return Permute(order)(a)
+    return apply(Permute(order), a)
 
 
 def flip(a: Any, axes: Axes = None) -> Any:
@@ -351,7 +394,7 @@ def flip(a: Any, axes: Axes = None) -> Any:
      [1. 2.]])
     """
     a = as_value("Flip", a)
-    return Flip(normalize_axes("Flip", axes, len(shape_of(a))))(a)
+    return apply(Flip(normalize_axes("Flip", axes, len(shape_of(a)))), a)
 
 
 def squeeze(a: Any, axes: Axes = None) -> Any:
@@ -434,4 +477,4 @@ def concatenate(arrays: Sequence[Any], axis: int = 0) -> Any:
         shape = shape_of(value)
         if len(shape) != len(first) or any(n != m for i, (n, m) in enumerate(zip(shape, first)) if i != axis):
             raise ValueError(f"Concatenate: shapes {first} and {shape} differ elsewhere than along axis {axis}")
-    return Concatenate(axis)(*values)
+    return apply(Concatenate(axis), *values)

@@ -10,7 +10,7 @@ import numpy as np
 from .. import backend
 from ..autograd import TensorOp, TensorTuple, TensorTupleOp
 from ..backend import Array, array_module
-from .common import as_number, as_value, as_values, normalize_axis, shape_of
+from .common import apply, as_number, as_value, as_values, normalize_axis, shape_of
 
 
 class MakeTensorTuple(TensorTupleOp):
@@ -34,6 +34,10 @@ class FusedAddScalars(TensorTupleOp):
         self.c0 = c0
         self.c1 = c1
 
+    def __call__(self, a: Any) -> Any:
+        self.c0, self.c1 = (as_number("FusedAddScalars", c) for c in (self.c0, self.c1))
+        return super().__call__(as_value("FusedAddScalars", a))
+
     def compute(self, a: Array) -> tuple:
         return a + backend.weak(self.c0, a), a + backend.weak(self.c1, a)
 
@@ -46,8 +50,11 @@ class Stack(TensorOp):
 
     reads = ()
 
-    def __init__(self, axis: int):
+    def __init__(self, axis: int = 0):
         self.axis = axis
+
+    def __call__(self, args: Any) -> Any:
+        return stack(args, self.axis) if type(self) is Stack else apply(self, args)
 
     def compute(self, arrays: tuple) -> Array:
         return array_module(arrays[0]).stack(arrays, axis=self.axis)
@@ -61,8 +68,11 @@ class Split(TensorTupleOp):
 
     reads = ()
 
-    def __init__(self, axis: int):
+    def __init__(self, axis: int = 0):
         self.axis = axis
+
+    def __call__(self, a: Any) -> Any:
+        return split(a, self.axis) if type(self) is Split else super().__call__(a)
 
     def compute(self, a: Array) -> tuple:
         return tuple(array_module(a).moveaxis(a, self.axis, 0))
@@ -116,8 +126,7 @@ def fused_add_scalars(a: Any, c0: float, c1: float) -> Any:
     >>> ndl.fused_add_scalars(ndl.Tensor([1.0]), 10, 20)
     needle.TensorTuple([11.], [21.])
     """
-    scalars = [as_number("FusedAddScalars", c) for c in (c0, c1)]
-    return FusedAddScalars(*scalars)(as_value("FusedAddScalars", a))
+    return FusedAddScalars(c0, c1)(a)
 
 
 def stack(args: Sequence[Any], axis: int = 0) -> Any:
@@ -149,7 +158,8 @@ def stack(args: Sequence[Any], axis: int = 0) -> Any:
     for value in values[1:]:
         if shape_of(value) != first:
             raise ValueError(f"Stack: shapes {first} and {shape_of(value)} differ")
-    return Stack(normalize_axis("Stack", axis, len(first) + 1))(make_tuple(*values))
+    op = Stack(normalize_axis("Stack", axis, len(first) + 1))
+    return apply(op, args if isinstance(args, TensorTuple) else make_tuple(*values))
 
 
 def split(a: Any, axis: int = 0) -> Any:
@@ -180,4 +190,4 @@ def split(a: Any, axis: int = 0) -> Any:
     needle.Tensor([3. 4.])
     """
     a = as_value("Split", a)
-    return Split(normalize_axis("Split", axis, len(shape_of(a))))(a)
+    return TensorTupleOp.__call__(Split(normalize_axis("Split", axis, len(shape_of(a)))), a)
