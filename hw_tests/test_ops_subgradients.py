@@ -124,3 +124,54 @@ def test_nan_is_not_hidden():
     x = ndl.Tensor([np.nan, 1.0])
     for y in (ops.max(x), ops.min(x), ops.maximum(x, 0.0)[0], ops.minimum(x, 0.0)[0], ops.relu(x)[0], ops.abs(x)[0]):
         assert np.isnan(y.item())
+
+
+def bias_relu_of_zero(x):
+    return ops.bias_relu(x, ndl.Tensor(np.zeros(x.shape)))
+
+
+def one_step_of_a_relu_net(x):
+    one, zero = ndl.Tensor([[1.0]]), ndl.Tensor([[0.0]])
+    return ops.reshape(ops.rnn(ops.reshape(x, (1, 1, 1)), zero, one, one, nonlinearity="relu"), (1,))
+
+
+PASSING = {
+    "relu": ops.relu,
+    "bias_relu": bias_relu_of_zero,
+    "maximum(x, 0)": lambda x: ops.maximum(x, 0.0),
+    "minimum(0, x)": lambda x: ops.minimum(0.0, x),
+    "maximum(x, y)": lambda x: ops.maximum(x, ndl.Tensor(np.zeros(x.shape))),
+    "minimum(x, y)": lambda x: ops.minimum(ndl.Tensor(np.zeros(x.shape)), x),
+    "a step of a relu net": one_step_of_a_relu_net,
+}
+
+
+@pytest.mark.parametrize("fn", PASSING.values(), ids=PASSING)
+def test_the_gradient_passes_where_the_value_is_nan(fn):
+    assert gradient(fn, np.array([np.nan]))[0].tolist() == [1]
+
+
+def test_both_arguments_of_a_maximum_get_the_gradient_where_one_is_nan():
+    for fn in (ops.maximum, ops.minimum):
+        for pair in ((np.nan, 1.0), (1.0, np.nan), (np.nan, np.nan)):
+            assert [g.item() for g in gradient(fn, *map(np.array, pair))] == [1, 1]
+
+
+@pytest.mark.parametrize("name", ["relu", "maximum", "minimum"])
+def test_pytorch_passes_the_gradient_at_nan_and_kinks_alike(name):
+    torch = pytest.importorskip("torch")
+    arrays = [np.array([-1.0, 0.0, 1.0, np.nan, np.nan, 1.0]), np.array([0.0, 0.0, 0.0, 0.0, np.nan, np.nan])]
+    arrays = arrays[:1] if name == "relu" else arrays
+    theirs = [torch.tensor(a, requires_grad=True) for a in arrays]
+    out = getattr(torch, name)(*theirs)
+    out.backward(torch.arange(1.0, 7.0, dtype=torch.float64))
+    for mine, their in zip(gradient(getattr(ops, name), *arrays), theirs):
+        assert np.array_equal(mine, their.grad.numpy())
+
+
+@pytest.mark.parametrize("fn", [ops.abs, ops.max, ops.min])
+def test_the_gradient_of_abs_and_of_extrema_over_axes_is_nan_where_the_value_is(fn):
+    x = ndl.Tensor([np.nan, 1.0])
+    with np.errstate(invalid="ignore"):
+        fn(x).sum().backward()
+    assert np.isnan(x.grad.numpy()[0])

@@ -15,7 +15,7 @@ from .shape import sum_to
 class BiasReLU(TensorOp):
     """max(a + b, 0) with b along the last axis; the derivative at 0 is 0
 
-    Where the result is positive, the gradient passes to a, and its sum over all other axes to b.
+    Where the result is not 0, the gradient passes to a, and its sum over all other axes to b.
     """
 
     reads = ("output",)
@@ -27,7 +27,7 @@ class BiasReLU(TensorOp):
         return array_module(y).maximum(y, y.dtype.type(0))
 
     def gradient(self, out_grad: Any, node: Any) -> Any:
-        passed = out_grad * constant(lambda y: y > 0, node.output)
+        passed = out_grad * constant(lambda y: y != 0, node.output)
         return passed, sum_to(passed, node.inputs[1].shape) if node.needs_input_grad[1] else None
 
 

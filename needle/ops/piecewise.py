@@ -8,6 +8,12 @@ gradient is the subgradient of least norm (the one whose negative is the directi
 It follows that ``abs(x)``, ``maximum(x, -x)`` and ``relu(x) + relu(-x)`` agree everywhere, and so do ``relu(x)``,
 ``maximum(x, 0.0)`` and ``where(x > 0, x, 0.0)``. `where` itself has no kink: its gradient goes where its value came
 from.
+
+NaN
+---
+Where a value is NaN, `relu`, `maximum` and `minimum` pass the gradient on to every argument, as PyTorch's functions of
+these names do: a gradient of 0 would say that the argument did not matter. `abs`, and `max`/`min` over axes, have the
+gradient NaN there.
 """
 
 from __future__ import annotations
@@ -33,7 +39,7 @@ class ReLU(TensorOp):
         return array_module(a).maximum(a, a.dtype.type(0))
 
     def gradient(self, out_grad: Any, node: Any) -> Any:
-        return out_grad * constant(lambda y: y > 0, node.output)
+        return out_grad * constant(lambda y: y != 0, node.output)  # of a value that is not negative: positive, or NaN
 
 
 class Abs(TensorOp):
@@ -67,8 +73,8 @@ class Maximum(Elementwise):
 
     @staticmethod
     def share(a: Array, b: Array) -> Array:
-        """The part of the gradient that `a` gets: 1 where it is the larger one, ½ where both are equal."""
-        return ((a > b).astype(a.dtype) + (a >= b)) * backend.weak(0.5, a)
+        """The part of the gradient that `a` gets: 1 where it is larger or one is NaN, ½ where both are equal."""
+        return _share(a < b, a <= b, a)
 
 
 class Minimum(Maximum):
@@ -79,33 +85,36 @@ class Minimum(Maximum):
 
     @staticmethod
     def share(a: Array, b: Array) -> Array:
-        return ((a < b).astype(a.dtype) + (a <= b)) * backend.weak(0.5, a)
+        return _share(a > b, a >= b, a)
+
+
+def _share(less: Array, not_more: Array, a: Array) -> Array:
+    """1 − (less + not_more)/2, in the dtype of `a`"""
+    return (a.dtype.type(2) - less - not_more) * backend.weak(0.5, a)
 
 
 class MaximumScalar(WithScalar):
     """max(a, c); the derivative where a = c is 0"""
 
-    reads = ("inputs",)
+    reads = ("output",)
 
     def compute(self, a: Array) -> Array:
         return array_module(a).maximum(a, backend.weak(self.scalar, a))
 
     def gradient(self, out_grad: Any, node: Any) -> Any:
-        (a,) = node.inputs
-        return out_grad * constant(lambda a: a > self.scalar, a)
+        return out_grad * constant(lambda y: y != backend.weak(self.scalar, y), node.output)
 
 
 class MinimumScalar(WithScalar):
     """min(a, c); the derivative where a = c is 0"""
 
-    reads = ("inputs",)
+    reads = ("output",)
 
     def compute(self, a: Array) -> Array:
         return array_module(a).minimum(a, backend.weak(self.scalar, a))
 
     def gradient(self, out_grad: Any, node: Any) -> Any:
-        (a,) = node.inputs
-        return out_grad * constant(lambda a: a < self.scalar, a)
+        return out_grad * constant(lambda y: y != backend.weak(self.scalar, y), node.output)
 
 
 class Where(Elementwise):

@@ -4,7 +4,7 @@ Backwards, with dₜ the cotangent of step t's pre-activation and h̄ₜ what re
 
     dₜ = (h̄ₜ + dₜ₊₁·W_hhᵀ) ∘ φ'(hₜ),
 
-where φ' is written with the output: 1 − h² for tanh, [h > 0] for relu.
+where φ' is written with the output: 1 − h² for tanh, [h ≠ 0] for relu.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class RNNGradient(FusedGradient):
             d = hidden * hidden
             xp.subtract(1, d, out=d)
         else:
-            d = (hidden > 0).astype(hidden.dtype)
+            d = (hidden != 0).astype(hidden.dtype)  # positive, or NaN
         carried, back = xp.empty_like(d[0]), w_hh.T
         d[-1] *= out_grad[-1]
         for t in range(len(hidden) - 2, -1, -1):
