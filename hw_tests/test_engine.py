@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import inspect
 import pickle
 import threading
 import weakref
@@ -468,6 +469,21 @@ def test_no_grad_restores_after_an_error_and_decorates():
     assert autograd.is_grad_enabled()
 
 
+@pytest.mark.parametrize("switch", [ndl.no_grad, ndl.enable_grad, ndl.lazy])
+def test_a_switch_decorates_no_function_that_runs_after_it_has_ended(switch):
+    def steps(x):
+        yield x * 2
+
+    async def step(x):
+        return x * 2
+
+    for function in (steps, step):
+        with pytest.raises(
+            TypeError, match=rf"^{switch.__name__}: {function.__name__} .* put 'with {switch.__name__}\(\):'"
+        ):
+            switch()(function)
+
+
 def test_no_grad_is_for_the_thread_that_asked():
     seen = []
     with ndl.no_grad():
@@ -558,6 +574,37 @@ def test_tensors_are_dict_keys_and_true():
 def test_what_is_no_array_of_numbers_is_refused(data):
     with pytest.raises((TypeError, ValueError), match="Tensor: "):
         ndl.Tensor(data)
+
+
+@pytest.mark.parametrize("data", [[1j], [None], ["1"], np.array([None])], ids=repr)
+def test_a_dtype_makes_no_numbers_of_what_is_none(data):
+    with pytest.raises(TypeError, match=r"^Tensor: real numbers are needed, got"):
+        ndl.Tensor(data, dtype="float32")
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "object", "no such", 5], ids=repr)
+def test_a_dtype_is_one_of_numbers(dtype):
+    for data in ([1.0], ndl.Tensor([1.0])):
+        with pytest.raises(TypeError, match=r"^Tensor: a dtype of real numbers, such as 'float32', is needed, got"):
+            ndl.Tensor(data, dtype=dtype)
+
+
+@pytest.mark.parametrize(
+    "keyword, hint",
+    [("require_grad", ": did you mean requires_grad?"), ("Device", ": did you mean device?"), ("name", "")],
+)
+def test_an_unknown_keyword_is_an_error_that_names_the_known_ones(keyword, hint):
+    for kind in (ndl.Tensor, ndl.nn.Parameter):
+        with pytest.raises(TypeError) as error:
+            kind([1.0], **{keyword: True})
+        text = f"{kind.__name__}: the keywords are device, dtype, requires_grad, got {keyword!r}{hint}"
+        assert str(error.value) == text
+
+
+@pytest.mark.parametrize("nodes", [None, 3, "a", ndl.Tensor([1.0, 2.0]), [None]], ids=repr)
+def test_a_topological_sort_is_of_a_list_of_tensors(nodes):
+    with pytest.raises(TypeError, match=r"^find_topo_sort: a list of tensors is needed"):
+        find_topo_sort(nodes)
 
 
 def test_boolean_tensors_do_not_require_grad():
@@ -653,3 +700,15 @@ def test_intermediate_tensors_of_any_size_can_retain_and_be_asked_for_gradients(
     assert np.array_equal(ndl.grad(y, h).numpy(), np.ones(BIG))
     y.backward(create_graph=False)
     assert np.array_equal(h.grad.numpy(), np.ones(BIG))
+
+
+@pytest.mark.parametrize("package", [ndl.ops, ndl.nn, ndl.init, ndl.optim, ndl.data], ids=lambda p: p.__name__)
+def test_a_star_import_gives_public_names_and_no_modules(package):
+    public = {name: getattr(package, name) for name in package.__all__}
+    assert public and not any(inspect.ismodule(value) or name.startswith("_") for name, value in public.items())
+    assert all(value.__module__.startswith("needle.") for value in public.values())
+
+
+@pytest.mark.parametrize("name", ["common", "checks", "arithmetic", "shape", "piecewise", "sums", "operators"])
+def test_the_modules_of_the_ops_are_not_names_of_needle(name):
+    assert not hasattr(ndl, name)

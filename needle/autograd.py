@@ -40,6 +40,7 @@ A node holds what it was computed from, so the graph lives as long as its last o
 from __future__ import annotations
 
 import gc
+import inspect
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -444,7 +445,7 @@ class Tensor(Value):
     Raises
     ------
     TypeError
-        If `array` does not hold numbers.
+        If `array` does not hold real numbers, `device` or `dtype` is none, or another keyword is given.
 
     Examples
     --------
@@ -469,11 +470,14 @@ class Tensor(Value):
         requires_grad: bool = True,
         **kwargs: Any,
     ):
-        if device is not None and not isinstance(device, Device):
-            raise TypeError(f"Tensor: a device is ndl.cpu() or ndl.cuda(), got {device!r}")
+        if kwargs:
+            raise _unknown_keyword(type(self).__name__, next(iter(kwargs)))
+        if device is not None:
+            backend.as_device("Tensor", device)
         if isinstance(array, Tensor):
             data = array.realize_cached_data()
-            if device not in (None, array.device) or (dtype is not None and data.dtype != np.dtype(dtype)):
+            dtype = None if dtype is None else backend.as_dtype("Tensor", dtype)
+            if device not in (None, array.device) or dtype not in (None, data.dtype):
                 data = _array_from(data, device or array.device, dtype)
         else:
             if device is None:
@@ -657,15 +661,26 @@ class Tensor(Value):
 
 def _array_from(data: Any, device: Device, dtype: Any) -> Array:
     """A new numeric array, or an error in the user's terms."""
+    if dtype is not None:
+        dtype = backend.as_dtype("Tensor", dtype)
     try:
-        array = device.array(data, dtype=dtype)
+        array = data if backend.is_array(data) else np.asarray(data)
+        if array.dtype.kind in "fiub":
+            return device.array(array, dtype=dtype)
     except (ValueError, TypeError) as error:
         raise type(error)(f"Tensor: {type(data).__name__} cannot be made an array of numbers: {error}") from None
-    if array.dtype.kind not in "fiub":
-        of_tensors = isinstance(data, (list, tuple)) and any(isinstance(item, Tensor) for item in data)
-        hint = ": ndl.stack joins tensors" if of_tensors else ""
-        raise TypeError(f"Tensor: real numbers are needed, got {type(data).__name__} of dtype {array.dtype}{hint}")
-    return array
+    of_tensors = isinstance(data, (list, tuple)) and any(isinstance(item, Tensor) for item in data)
+    hint = ": ndl.stack joins tensors" if of_tensors else ""
+    raise TypeError(f"Tensor: real numbers are needed, got {type(data).__name__} of dtype {array.dtype}{hint}")
+
+
+def _unknown_keyword(name: str, keyword: str) -> TypeError:
+    import difflib  # not at the top: it is needed for this alone
+
+    known = ("device", "dtype", "requires_grad")
+    near = difflib.get_close_matches(keyword, known, 1)
+    hint = f": did you mean {near[0]}?" if near else ""
+    return TypeError(f"{name}: the keywords are {', '.join(known)}, got {keyword!r}{hint}")
 
 
 class TensorTuple(Value):
@@ -1046,6 +1061,8 @@ def find_topo_sort(node_list: Sequence[Value]) -> list[Value]:
     >>> [float(node) for node in ndl.autograd.find_topo_sort([x * x + x])]
     [2.0, 4.0, 6.0]
     """
+    if not isinstance(node_list, (list, tuple)) or not all(isinstance(node, Value) for node in node_list):
+        raise TypeError("find_topo_sort: a list of tensors is needed, as in find_topo_sort([loss])")
     roots = [node._stub or node if node.op is not None else _edge(node, False) for node in node_list]
     return [node.tensor() if type(node) is Stub else node for node in _post_order(roots)]
 
@@ -1085,6 +1102,16 @@ class _Switch(ContextDecorator):
 
     def __init__(self) -> None:
         self._before: list[bool] = []
+
+    def __call__(self, function: Any) -> Any:
+        kinds = inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction
+        if any(is_kind(function) for is_kind in kinds):
+            name = type(self).__name__
+            raise TypeError(
+                f"{name}: {function.__name__} runs later than its call, when the mode is what it was before: "
+                f"put 'with {name}():' into it"
+            )
+        return super().__call__(function)
 
     def __enter__(self) -> None:
         self._before.append(type(self)._get())

@@ -185,6 +185,27 @@ def cuda(index: int = 0) -> Device:
 _default = _CPU
 
 
+def as_device(name: str, device: Any) -> Device:
+    """`device`, or the default one if it is None; anything else is a TypeError in the terms of `name`."""
+    if device is None:
+        return _default
+    if not isinstance(device, Device):
+        raise TypeError(f"{name}: a device is ndl.cpu() or ndl.cuda(), got {device!r}")
+    return device
+
+
+def as_dtype(name: str, dtype: Any, kinds: str = "fiub") -> np.dtype:
+    """`dtype` as NumPy's, if it is of one of the `kinds` that tensors have; else a TypeError in the terms of `name`."""
+    wanted = "a floating dtype, such as 'float32'," if kinds == "f" else "a dtype of real numbers, such as 'float32',"
+    try:
+        found = np.dtype(dtype)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name}: {wanted} is needed, got {dtype!r}") from None
+    if found.kind not in kinds:
+        raise TypeError(f"{name}: {wanted} is needed, got {found}")
+    return found
+
+
 def default_device() -> Device:
     """Where tensors are made of NumPy arrays, lists and numbers when no device is named: at first, the CPU."""
     return _default
@@ -195,8 +216,10 @@ def set_default_device(device: Device) -> Device:
 
     Raises
     ------
+    TypeError
+        If `device` is none.
     RuntimeError
-        If the device cannot be used; the text says what is missing.
+        If it cannot be used; the text says what is missing.
 
     Examples
     --------
@@ -207,6 +230,8 @@ def set_default_device(device: Device) -> Device:
     >>> _ = ndl.backend.set_default_device(before)
     """
     global _default
+    if not isinstance(device, Device):
+        raise TypeError(f"set_default_device: a device is ndl.cpu() or ndl.cuda(), got {device!r}")
     device.xp  # noqa: B018 (raises if the device cannot be used)
     before, _default = _default, device
     return before

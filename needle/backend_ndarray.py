@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .backend import Array, Device, all_devices, cpu, cuda, default_device
+from .backend import Array, Device, all_devices, as_device, cpu, cuda, default_device
 
 __all__ = ["NDArray", "all_devices", "array", "cpu", "cuda", "default_device", "empty", "full"]
 
@@ -22,14 +22,14 @@ NDArray = np.ndarray
 
 def array(data: Any, dtype: Any = "float32", device: Device | None = None) -> Array:
     """A new array on `device` with a copy of `data`."""
-    return (device or default_device()).array(data, dtype=dtype)
+    return as_device("array", device).array(data, dtype=dtype)
 
 
 def full(shape: tuple[int, ...], fill_value: float, dtype: Any = "float32", device: Device | None = None) -> Array:
     """A new array on `device` filled with `fill_value`."""
-    return (device or default_device()).full(shape, fill_value, dtype=dtype)
+    return as_device("full", device).full(shape, fill_value, dtype=dtype)
 
 
 def empty(shape: tuple[int, ...], dtype: Any = "float32", device: Device | None = None) -> Array:
     """A new array on `device` with arbitrary values."""
-    return (device or default_device()).empty(shape, dtype=dtype)
+    return as_device("empty", device).empty(shape, dtype=dtype)

@@ -3,6 +3,8 @@
 Given tensors, a function records a node; given arrays alone, it only computes and returns an array.
 """
 
+from types import ModuleType as _Module
+
 from . import operators as operators  # binds the operators of Tensor
 from .arithmetic import (
     AddScalar,
@@ -93,4 +95,4 @@ from .tuples import (
     tuple_get_item,
 )
 
-__all__ = [name for name in dir() if not name.startswith("_") and name not in ("operators",)]
+__all__ = [name for name, value in globals().items() if not name.startswith("_") and not isinstance(value, _Module)]

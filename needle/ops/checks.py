@@ -38,7 +38,7 @@ def as_integer(name: str, what: str, value: Any, least: int) -> int:
 def check_real(name: str, what: str, value: Any) -> None:
     """Raise TypeError unless `value` is a real number."""
     if type(value) is not float and (isinstance(value, bool) or not isinstance(value, numbers.Real)):
-        raise TypeError(f"{name}: {what} is a number, got {value!r}")
+        raise TypeError(f"{name}: {what} is a number, got {type(value).__name__}")
 
 
 def as_flag(name: str, what: str, value: Any) -> bool:
@@ -61,3 +61,13 @@ def as_path(name: str, what: str, value: Any) -> str:
     if not isinstance(value, (str, os.PathLike)):
         raise TypeError(f"{name}: {what} is a path, a str or an os.PathLike, got {value!r}")
     return os.fspath(value)
+
+
+def as_file(name: str, path: Any) -> str:
+    """`path` as a str if it is a path and there is a file, else a TypeError or a FileNotFoundError."""
+    found = as_path(name, "a file's name", path)
+    if not os.path.exists(found):
+        raise FileNotFoundError(f"{name}: there is no file {found}")
+    if os.path.isdir(found):
+        raise FileNotFoundError(f"{name}: {found} is a folder: the name of a file in it is needed")
+    return found
