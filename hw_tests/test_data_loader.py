@@ -186,8 +186,17 @@ def test_a_batch_size_that_is_no_positive_integer_is_refused(batch_size, error):
 
 
 def test_a_dataset_without_length_or_items_is_refused():
-    with pytest.raises(TypeError, match="DataLoader: a dataset has __getitem__ and __len__, generator has not"):
-        DataLoader(x for x in range(3))
+    for dataset in ((x for x in range(3)), {"a": 1}):
+        name = type(dataset).__name__
+        with pytest.raises(TypeError, match=f"DataLoader: a dataset has __getitem__ and __len__, {name} has not"):
+            DataLoader(dataset)
+    with pytest.raises(TypeError, match="DataLoader: a dataset is needed, got the class NDArrayDataset"):
+        DataLoader(NDArrayDataset)
+
+
+def test_a_device_is_checked_when_the_loader_is_made():
+    with pytest.raises(TypeError, match=r"DataLoader: a device is ndl.cpu\(\) or ndl.cuda\(\), got 'cuda'"):
+        DataLoader(NDArrayDataset(np.arange(3)), device="cuda")
 
 
 def test_an_array_dataset_gives_the_rows_of_all_arrays():

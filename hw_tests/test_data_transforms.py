@@ -76,9 +76,9 @@ def test_a_flip_refuses_what_is_no_probability(p):
 
 
 def test_a_crop_refuses_a_padding_that_is_no_count_of_pixels():
-    with pytest.raises(ValueError, match="RandomCrop: padding is at least 0, got -1"):
+    with pytest.raises(ValueError, match="RandomCrop: padding is an integer of at least 0, got -1"):
         RandomCrop(-1)
-    with pytest.raises(TypeError, match=r"RandomCrop: padding is an integer, got 1.5"):
+    with pytest.raises(TypeError, match=r"RandomCrop: padding is an integer of at least 0, got 1.5"):
         RandomCrop(1.5)
 
 

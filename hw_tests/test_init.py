@@ -123,6 +123,26 @@ def test_the_course_may_give_the_nonlinearity_third_and_a_kernels_shape_keeps_th
         (lambda: init.xavier_uniform(0, 3), ValueError, "positive"),
         (lambda: init.kaiming_normal(0, 3), ValueError, "positive"),
         (lambda: init.kaiming_uniform(3, 3, nonlinearity="swish"), ValueError, "relu, linear, sigmoid, tanh"),
+        (lambda: init.kaiming_uniform(3, 3, nonlinearity=["relu"]), ValueError, "relu, linear, sigmoid, tanh"),
+        (
+            lambda: init.kaiming_uniform(3, 3, shape=3),
+            TypeError,
+            "^kaiming_uniform: shape is a tuple of integers, got 3",
+        ),
+        (lambda: init.kaiming_normal(None, 3), TypeError, "^kaiming_normal: fan_in is a number, got NoneType"),
+        (lambda: init.xavier_normal(3, "a"), TypeError, "^xavier_normal: fan_out is a number, got str"),
+        (lambda: init.xavier_uniform(3, 3, gain="a"), TypeError, "^xavier_uniform: gain is a number, got str"),
+        (lambda: init.rand(2, low="a"), TypeError, "^rand: low is a number, got str"),
+        (lambda: init.rand(2, high=None), TypeError, "^rand: high is a number, got NoneType"),
+        (lambda: init.randn(2, std=[1.0]), TypeError, "^randn: std is a number, got list"),
+        (lambda: init.randn(2, mean=1j), TypeError, "^randn: mean is a number, got complex"),
+        (lambda: init.randb(2, p="a"), TypeError, "^randb: p is a number, got str"),
+        (lambda: init.constant(2, c=[1.0, 2.0]), TypeError, "^constant: c is a number, got list"),
+        (lambda: init.ones("a"), TypeError, "^ones: sizes are non-negative integers"),
+        (lambda: init.one_hot("a", [0]), TypeError, "^one_hot: n is an integer of at least 0, got 'a'"),
+        (lambda: init.one_hot(2, [[0], [0, 1]]), TypeError, "^one_hot: class numbers do not make an array"),
+        (lambda: init.one_hot(2, [float("nan")]), ValueError, "^one_hot: class numbers are integers, got fractions"),
+        (lambda: init.ones_like([[0], [0, 1]]), TypeError, "^ones_like: numbers do not make an array"),
     ],
 )
 def test_errors_say_what_would_have_worked(call, error, message):
@@ -130,3 +150,30 @@ def test_errors_say_what_would_have_worked(call, error, message):
     with pytest.raises(error, match=message):
         call()
     assert np.random.get_state()[2] == before, "a refused call has drawn numbers"
+
+
+MAKERS = {
+    "rand": lambda **kind: init.rand(2, **kind),
+    "randn": lambda **kind: init.randn(2, **kind),
+    "randb": lambda **kind: init.randb(2, **kind),
+    "constant": lambda **kind: init.constant(2, **kind),
+    "ones": lambda **kind: init.ones(2, **kind),
+    "zeros": lambda **kind: init.zeros(2, **kind),
+    "one_hot": lambda **kind: init.one_hot(2, [0], **kind),
+    "ones_like": lambda **kind: init.ones_like([0], **kind),
+    "zeros_like": lambda **kind: init.zeros_like(np.ones(2), **kind),
+}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_what_is_no_device_or_no_dtype_of_numbers_is_refused_before_anything_is_drawn(name):
+    np.random.seed(0)
+    for device in ("cuda", 0, []):
+        with pytest.raises(TypeError, match=rf"^{name}: a device is ndl.cpu\(\) or ndl.cuda\(\), got"):
+            MAKERS[name](device=device)
+    for dtype in ("complex64", object, "no such", 5):
+        with pytest.raises(TypeError, match=rf"^{name}: a dtype of real numbers, such as 'float32', is needed, got"):
+            MAKERS[name](dtype=dtype)
+    left = np.random.rand()
+    np.random.seed(0)
+    assert np.random.rand() == left

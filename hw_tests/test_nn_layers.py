@@ -141,8 +141,26 @@ def test_residual_adds_its_input():
 def test_residual_refuses_to_broadcast():
     with pytest.raises(ValueError, match=r"\(5, 3\) into \(5, 1\)"):
         nn.Residual(nn.Linear(3, 1))(init.rand(5, 3))
-    with pytest.raises(TypeError, match="module"):
-        nn.Residual(None)
+
+
+@pytest.mark.parametrize(
+    "call, text",
+    [
+        (lambda: nn.Residual(None), "Residual: fn is a NoneType: a module is needed"),
+        (lambda: nn.Residual(nn.ReLU), r"Residual: fn is the class ReLU: an instance is needed, ReLU\(…\)"),
+        (lambda: nn.Residual(lambda x: None)(init.rand(2)), r"Residual: fn gave NoneType, a Tensor of shape \(2,\)"),
+        (lambda: nn.Residual(nn.ReLU())([1.0]), "Residual: a Tensor is needed as input, got list"),
+        (lambda: nn.Sequential(nn.Tanh(), nn.ReLU), r"Sequential: module 1 is the class ReLU: an instance is needed"),
+        (lambda: nn.Sequential(3), "Sequential: module 0 is a int: a module is needed"),
+        (
+            lambda: nn.Sequential([nn.ReLU()]),
+            r"Sequential: module 0 is a list: .*: Sequential\(\*modules\) unpacks them",
+        ),
+    ],
+)
+def test_what_is_put_together_are_modules_that_give_tensors(call, text):
+    with pytest.raises(TypeError, match=rf"^{text}"):
+        call()
 
 
 # -- Dropout
@@ -185,6 +203,13 @@ def test_dropout_of_zero_probability_keeps_everything():
 def test_dropout_refuses_what_is_no_probability_below_one(p):
     with pytest.raises(ValueError, match=r"\[0, 1\)"):
         nn.Dropout(p)
+
+
+@pytest.mark.parametrize("p", ["a", None, [0.5], True], ids=repr)
+def test_dropout_refuses_what_is_no_number(p):
+    for make in (nn.Dropout, lambda p: nn.MultiHeadAttention(dropout=p)):
+        with pytest.raises(TypeError, match=rf"^Dropout: p is a number, got {type(p).__name__}"):
+            make(p)
 
 
 def test_dropout_of_integers_says_what_would_have_worked():

@@ -204,11 +204,17 @@ def test_labels_out_of_range_are_named_or_poison_the_loss_where_raising_would_wa
         ([[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1]], ValueError, "one-hot"),
         ([0, 1], ValueError, r"need labels of shape \(3,\), got \(2,\)"),
         (0, TypeError, "int"),
+        (
+            [[0], [1, 2], [3]],
+            TypeError,
+            "^CrossEntropy: labels do not make an array: the lists in it have unequal lengths",
+        ),
+        ([], ValueError, r"need labels of shape \(3,\), got \(0,\)"),
     ],
 )
 def test_bad_labels_are_named(labels, error, message):
     logits = ndl.Tensor(np.zeros((3, 4)))
-    given = labels if labels == 0 else ndl.Tensor(labels)
+    given = labels if labels in (0, []) or "unequal" in message else ndl.Tensor(labels)
     with pytest.raises(error, match=message):
         nn.SoftmaxLoss()(logits, given)
 

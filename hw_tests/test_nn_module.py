@@ -171,3 +171,44 @@ def test_the_text_of_a_module_is_a_tree_with_shapes_and_counts():
             "└─ modules.2: Linear (the same as modules.1)",
         ]
     )
+
+
+MODULES = {
+    "Linear": lambda **kind: nn.Linear(3, 2, **kind),
+    "Conv": lambda **kind: nn.Conv(3, 2, 3, **kind),
+    "BatchNorm1d": lambda **kind: nn.BatchNorm1d(3, **kind),
+    "BatchNorm2d": lambda **kind: nn.BatchNorm2d(3, **kind),
+    "LayerNorm1d": lambda **kind: nn.LayerNorm1d(3, **kind),
+    "LayerNorm": lambda **kind: nn.LayerNorm(3, **kind),
+    "Embedding": lambda **kind: nn.Embedding(3, 2, **kind),
+    "RNNCell": lambda **kind: nn.RNNCell(3, 2, **kind),
+    "LSTM": lambda **kind: nn.LSTM(3, 2, **kind),
+    "GRU": lambda **kind: nn.GRU(3, 2, **kind),
+    "AttentionLayer": lambda **kind: nn.AttentionLayer(4, 2, 2, **kind),
+    "TransformerLayer": lambda **kind: nn.TransformerLayer(4, 2, 2, 8, **kind),
+    "Transformer": lambda **kind: nn.Transformer(4, 8, 1, **kind),
+    "AdaptiveBlur": lambda **kind: nn.AdaptiveBlur(3, **kind),
+    "MultiHeadAttention": nn.MultiHeadAttention,
+    "Dropout": nn.Dropout,
+    "Sequential": nn.Sequential,
+    "Residual": lambda **kind: nn.Residual(nn.ReLU(), **kind),
+    "ReLU": nn.ReLU,
+    "Flatten": nn.Flatten,
+    "SoftmaxLoss": nn.SoftmaxLoss,
+}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_every_module_refuses_what_is_no_device_or_no_floating_dtype(name):
+    for device in ("cuda", 0, object()):
+        with pytest.raises(TypeError, match=rf"^{name}: a device is ndl.cpu\(\) or ndl.cuda\(\), got"):
+            MODULES[name](device=device)
+    for dtype in ("int32", "bool", "complex64", "no such"):
+        with pytest.raises(TypeError, match=rf"^{name}: a floating dtype, such as 'float32', is needed, got"):
+            MODULES[name](dtype=dtype)
+
+
+@pytest.mark.parametrize("fn", [None, "a", 3])
+def test_apply_takes_a_function(fn):
+    with pytest.raises(TypeError, match=r"^Linear.apply: a function of a module is needed, got"):
+        nn.Linear(1, 1).apply(fn)

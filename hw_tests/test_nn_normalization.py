@@ -330,11 +330,40 @@ def test_statistics_of_a_later_batch_do_not_reach_into_an_earlier_evaluation():
             ValueError,
             "running_mean",
         ),
+        (
+            lambda: ndl.batch_norm(init.rand(2, 3), init.rand(3), init.rand(3), running_var=[1.0]),
+            TypeError,
+            r"^BatchNorm: running_var, a Tensor of shape \(3,\), is needed, got list",
+        ),
+        (
+            lambda: ndl.batch_norm(init.rand(2, 3), init.rand(3), init.rand(3), momentum="a"),
+            TypeError,
+            "^BatchNorm: momentum is a number, got str",
+        ),
+        (
+            lambda: ndl.layer_norm(init.rand(2, 3), init.rand(3), init.rand(3), eps=None),
+            TypeError,
+            "^LayerNorm: eps is",
+        ),
+        (
+            lambda: ndl.layer_norm(init.rand(2, 3), init.rand(3), init.rand(3), eps=-1.0),
+            ValueError,
+            "^LayerNorm: eps is",
+        ),
+        (lambda: nn.LayerNorm1d(4, eps=None), TypeError, "^LayerNorm1d: eps is a number, got NoneType"),
+        (lambda: nn.LayerNorm(4, eps="a"), TypeError, "^LayerNorm: eps is a number, got str"),
+        (lambda: nn.BatchNorm1d(4, momentum=None), TypeError, "^BatchNorm1d: momentum is a number, got NoneType"),
+        (lambda: nn.BatchNorm2d(np.array([None])), TypeError, "^BatchNorm2d: dim is a positive integer"),
     ],
 )
 def test_errors_say_what_would_have_worked(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+def test_a_layout_is_named_once_whatever_the_number_of_axes():
+    with pytest.raises(ValueError, match=r"an input of shape \(…, 3\) is needed, got \(2, 2, 4\)$"):
+        nn.LayerNorm1d(3)(init.rand(2, 2, 4))
 
 
 def test_a_refused_batch_changes_no_statistics():

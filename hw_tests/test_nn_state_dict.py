@@ -251,6 +251,20 @@ def test_numbers_that_numpy_does_not_have_are_named(tmp_path):
         (lambda folder: nn.save({"a": "text"}, folder / "file"), TypeError, "'a' is no tensor"),
         (lambda folder: nn.save({1: init.ones(1)}, folder / "file"), TypeError, "a name is a str, got int"),
         (lambda folder: nn.save({}, folder / "file", metadata={"a": 1}), TypeError, "metadata is a str, got int"),
+        (
+            lambda folder: nn.save({}, folder / "file", metadata=3),
+            TypeError,
+            "^save: metadata is a mapping of names, got",
+        ),
+        (
+            lambda folder: nn.save(None, folder / "file"),
+            TypeError,
+            "^save: the state is a Module or a mapping of names",
+        ),
+        (lambda folder: nn.save({}, None), TypeError, "^save: the file is a path, a str or an os.PathLike, got None"),
+        (lambda folder: nn.load(None), TypeError, "^load: the file is a path"),
+        (lambda folder: nn.read_metadata(3), TypeError, "^read_metadata: the file is a path"),
+        (lambda folder: nn.read_metadata(folder / "none"), FileNotFoundError, "^read_metadata: there is no file"),
     ],
 )
 def test_errors_say_what_is_wrong(tmp_path, call, error, message):

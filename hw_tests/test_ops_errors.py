@@ -354,6 +354,25 @@ def test_a_scalar_op_that_has_no_function_takes_one_real_number_too(op):
         op("a")(X)
 
 
+@pytest.mark.parametrize("axes", [1, None, 0.5, object()], ids=repr)
+def test_the_widths_of_a_padding_are_pairs(axes):
+    with pytest.raises(
+        TypeError, match=r"^Pad: a pair \(before, after\) for each axis of shape \(2, 3\) is needed, got"
+    ):
+        ops.pad(X, axes)
+
+
+@pytest.mark.parametrize("value", [None, "a", [1.0], 1j], ids=repr)
+def test_the_constant_of_a_padding_is_a_number(value):
+    with pytest.raises(TypeError, match=r"^Pad: the constant is a number, got"):
+        ops.pad(X, ((0, 1), (0, 1)), value=value)
+
+
+def test_lists_of_unequal_lengths_are_no_ids():
+    with pytest.raises(TypeError, match=r"^embedding: ids do not make an array: the lists in it have unequal lengths"):
+        ops.embedding(X, [[0], [0, 1]])
+
+
 @pytest.mark.parametrize("keepdims", [None, 1, "yes", [True]], ids=repr)
 def test_keepdims_is_true_or_false(keepdims):
     for name, fn in {"Summation": ops.summation, "Max": ops.max, "Min": ops.min}.items():

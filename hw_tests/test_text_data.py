@@ -34,7 +34,7 @@ def test_max_lines_counts_lines_of_each_file(tmp_path):
     corpus = corpus_of(tmp_path, "a\nb\nc\n", "d\ne\n", max_lines=1)
     assert corpus.dictionary.idx2word == ["a", "<eos>", "d"]
     assert corpus_of(tmp_path, "a\n", "b\n", max_lines=0).train == []
-    with pytest.raises(ValueError, match="Corpus: max_lines is at least 0, got -1"):
+    with pytest.raises(ValueError, match="Corpus: max_lines is an integer of at least 0, got -1"):
         Corpus(tmp_path, max_lines=-1)
 
 
@@ -78,13 +78,37 @@ def test_targets_are_the_next_words(rows, columns, bptt, data):
     assert x.device == ndl.default_device()
 
 
+@pytest.mark.parametrize(
+    "call, error, text",
+    [
+        (
+            lambda folder: Corpus("/nope"),
+            FileNotFoundError,
+            "Corpus: train.txt and test.txt missing in /nope: a folder",
+        ),
+        (lambda folder: Corpus(folder), FileNotFoundError, "Corpus: train.txt and test.txt missing in"),
+        (lambda folder: Corpus(None), TypeError, "Corpus: base_dir is a path, a str or an os.PathLike, got None"),
+        (lambda folder: batchify(3, 2), TypeError, "batchify: a sequence of word numbers is needed, got int"),
+        (lambda folder: batchify([1, 2], "a"), TypeError, "batchify: batch_size is an integer of at least 1, got 'a'"),
+        (lambda folder: batchify(["a", "b"], 1), TypeError, "batchify: real numbers or booleans are needed, got list"),
+        (lambda folder: batchify([1, 2], 1, dtype="object"), TypeError, "batchify: a dtype of real numbers"),
+        (lambda folder: get_batch([1, 2], 0, 1), TypeError, "get_batch: what batchify gave is needed, .*, got list"),
+        (lambda folder: get_batch(batchify(range(6), 2), "a", 1), TypeError, "get_batch: i is an integer"),
+        (lambda folder: get_batch(batchify(range(6), 2), 0, 1.5), TypeError, "get_batch: bptt is an integer"),
+    ],
+)
+def test_arguments_of_another_type_are_named(tmp_path, call, error, text):
+    with pytest.raises(error, match=f"^{text}"):
+        call(tmp_path)
+
+
 def test_a_batch_needs_a_next_row_and_a_step():
     batches = batchify(range(6), 2)
     with pytest.raises(ValueError, match="get_batch: row 2 of 3 has no next one: i is from 0 to 1"):
         get_batch(batches, 2, 1)
-    with pytest.raises(ValueError, match="get_batch: bptt is at least 1, got 0"):
+    with pytest.raises(ValueError, match="get_batch: bptt is an integer of at least 1, got 0"):
         get_batch(batches, 0, 0)
-    with pytest.raises(ValueError, match="batchify: batch_size is at least 1, got 0"):
+    with pytest.raises(ValueError, match="batchify: batch_size is an integer of at least 1, got 0"):
         batchify([1, 2], 0)
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from needle.autograd import Tensor
+from needle.backend import as_device
 from needle.data.indexing import as_numeric_array
+from needle.ops.checks import as_integer
 
 
 class Dataset:
@@ -96,7 +97,8 @@ class DataLoader:
     Raises
     ------
     TypeError
-        If `batch_size` is not an integer or `dataset` has no length or cannot be indexed.
+        If `batch_size` is not an integer, `device` no device, or `dataset` has no length or no positions to be
+        indexed by.
     ValueError
         If `batch_size` is below 1. While iterating: if a batch's samples differ in their number of
         fields or in a field's shape.
@@ -114,17 +116,16 @@ class DataLoader:
     def __init__(
         self, dataset: Dataset | Sequence[Any], batch_size: int = 1, shuffle: bool = False, *, device: Any = None
     ) -> None:
-        if not (hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")):
-            raise TypeError(f"DataLoader: a dataset has __getitem__ and __len__, {type(dataset).__name__} has not")
-        try:
-            self.batch_size = operator.index(batch_size)
-        except TypeError:
-            raise TypeError(f"DataLoader: batch_size is an integer, got {batch_size!r}") from None
-        if self.batch_size < 1:
-            raise ValueError(f"DataLoader: batch_size is at least 1, got {self.batch_size}")
+        if isinstance(dataset, type):
+            raise TypeError(f"DataLoader: a dataset is needed, got the class {dataset.__name__}")
+        if not (hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")) or isinstance(dataset, Mapping):
+            raise TypeError(
+                f"DataLoader: a dataset has __getitem__ and __len__, {type(dataset).__name__} has not, for positions"
+            )
+        self.batch_size = as_integer("DataLoader", "batch_size", batch_size, least=1)
         self.dataset = dataset
         self.shuffle = shuffle
-        self.device = device
+        self.device = None if device is None else as_device("DataLoader", device)
 
     def __len__(self) -> int:
         """Give the number of batches in a pass, a short last one included."""

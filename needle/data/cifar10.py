@@ -11,6 +11,7 @@ import numpy as np
 
 from needle.data.cifar_pickle import read_cifar_batch
 from needle.data.images import ImageDataset
+from needle.ops.checks import as_path
 
 TRAIN_FILES = tuple(f"data_batch_{k}" for k in range(1, 6))
 TEST_FILES = ("test_batch",)
@@ -67,7 +68,7 @@ class CIFAR10Dataset(ImageDataset):
         p: float = 0.5,
         transforms: Iterable[Callable[[Any], Any]] | None = None,
     ) -> None:
-        folder = pathlib.Path(base_folder)
+        folder = pathlib.Path(as_path("CIFAR10Dataset", "base_folder", base_folder))
         files = TRAIN_FILES if train else TEST_FILES
         missing = [name for name in files if not (folder / name).is_file()]
         if missing:

@@ -15,6 +15,7 @@ import numpy as np
 
 from needle.data.gunzip import MAGIC as GZIP_MAGIC
 from needle.data.gunzip import MAX_EXPANSION, GunzipStream
+from needle.ops.checks import as_file
 
 _DTYPES: dict[int, np.dtype[Any]] = {
     0x08: np.dtype("u1"),
@@ -65,7 +66,8 @@ def read_idx(path: str | os.PathLike[str]) -> np.ndarray:
     ...     read_idx(path)
     array([7, 2, 1], dtype=uint8)
     """
-    name = f"read_idx: {os.fspath(path)}"
+    path = as_file("read_idx", path)
+    name = f"read_idx: {path}"
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
         if file.peek(len(GZIP_MAGIC))[: len(GZIP_MAGIC)] == GZIP_MAGIC:

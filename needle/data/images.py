@@ -29,7 +29,7 @@ class ImageDataset(Dataset):
     Raises
     ------
     TypeError
-        If `transforms` is not an iterable of callables.
+        If images or labels are no array, or `transforms` is not an iterable of callables.
     ValueError
         If the images or labels have another shape or dtype, or differ in number.
 
@@ -51,6 +51,9 @@ class ImageDataset(Dataset):
     ) -> None:
         super().__init__(transforms)
         name = type(self).__name__
+        for what, array in (("images", images), ("labels", labels)):
+            if not isinstance(array, np.ndarray):
+                raise TypeError(f"{name}: {what} are a NumPy array, got {type(array).__name__}")
         if images.ndim != 4 or images.dtype != np.uint8:
             raise ValueError(
                 f"{name}: images of shape (n, channels, height, width) and dtype uint8 are needed, "

@@ -11,6 +11,7 @@ import numpy as np
 from needle.data.basic import Dataset
 from needle.data.idx import read_idx
 from needle.data.indexing import resolve_index
+from needle.ops.checks import as_file
 
 _IMAGE_SHAPE = (28, 28)
 _CLASSES = 10
@@ -52,7 +53,8 @@ def read_mnist(image_filename: PathLike, label_filename: PathLike) -> tuple[np.n
     >>> pixels.shape, digits
     ((1, 28, 28), array([7], dtype=uint8))
     """
-    images, labels = read_idx(image_filename), read_idx(label_filename)
+    files = [as_file("read_mnist", name) for name in (image_filename, label_filename)]
+    images, labels = (read_idx(file) for file in files)
     if images.shape[1:] != _IMAGE_SHAPE or images.dtype != np.uint8:
         raise ValueError(
             f"read_mnist: {os.fspath(image_filename)} holds shape {images.shape} of {images.dtype}; "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import operator
 import os
 import pathlib
 from collections.abc import Sequence
@@ -12,6 +11,9 @@ from typing import Any
 import numpy as np
 
 from needle.autograd import Tensor
+from needle.backend import as_dtype
+from needle.data.indexing import as_numeric_array
+from needle.ops.checks import as_integer, as_path
 
 END_OF_LINE = "<eos>"
 
@@ -85,9 +87,15 @@ class Corpus:
     """
 
     def __init__(self, base_dir: str | os.PathLike[str], max_lines: int | None = None) -> None:
+        folder = as_path("Corpus", "base_dir", base_dir)
+        files = [os.path.join(folder, name) for name in ("train.txt", "test.txt")]
+        missing = [os.path.basename(file) for file in files if not os.path.isfile(file)]
+        if missing:
+            raise FileNotFoundError(
+                f"Corpus: {' and '.join(missing)} missing in {folder}: a folder with train.txt and test.txt is needed"
+            )
         self.dictionary = Dictionary()
-        self.train = self.tokenize(os.path.join(base_dir, "train.txt"), max_lines)
-        self.test = self.tokenize(os.path.join(base_dir, "test.txt"), max_lines)
+        self.train, self.test = (self.tokenize(file, max_lines) for file in files)
 
     def tokenize(self, path: str | os.PathLike[str], max_lines: int | None = None) -> list[int]:
         """Give the numbers of a file's words, adding new ones to the dictionary.
@@ -106,8 +114,8 @@ class Corpus:
         ValueError
             If it is not UTF-8 text, or `max_lines` is negative.
         """
-        if max_lines is not None and operator.index(max_lines) < 0:
-            raise ValueError(f"Corpus: max_lines is at least 0, got {max_lines}")
+        if max_lines is not None:
+            as_integer("Corpus", "max_lines", max_lines, least=0)
         numbers: list[int] = []
         for position, line in enumerate(io.StringIO(read_text(path))):
             if max_lines is not None and position >= max_lines:
@@ -127,13 +135,14 @@ def read_text(path: str | os.PathLike[str]) -> str:
     ValueError
         If it is not UTF-8; the text says where.
     """
+    path = as_path("read_text", "the file", path)
     data = pathlib.Path(path).read_bytes()
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         byte, line = data[error.start], data.count(b"\n", 0, error.start) + 1
         raise ValueError(
-            f"{os.fspath(path)}: not UTF-8 text: byte 0x{byte:02x} at position {error.start} (line {line}) starts no "
+            f"{path}: not UTF-8 text: byte 0x{byte:02x} at position {error.start} (line {line}) starts no "
             "character; save the file as UTF-8"
         ) from None
     return text.replace("\r\n", "\n").replace("\r", "\n")
@@ -160,6 +169,8 @@ def batchify(data: Sequence[int] | np.ndarray, batch_size: int, device: Any = No
 
     Raises
     ------
+    TypeError
+        If `data` is no sequence, `batch_size` no integer or `dtype` none of numbers.
     ValueError
         If `batch_size` is below 1, or there are fewer numbers than columns.
 
@@ -169,13 +180,15 @@ def batchify(data: Sequence[int] | np.ndarray, batch_size: int, device: Any = No
     array([[0, 2, 4],
            [1, 3, 5]])
     """
-    columns = operator.index(batch_size)
-    if columns < 1:
-        raise ValueError(f"batchify: batch_size is at least 1, got {batch_size}")
+    columns = as_integer("batchify", "batch_size", batch_size, least=1)
+    if dtype is not None:
+        dtype = as_dtype("batchify", dtype)
+    if not isinstance(data, (Sequence, np.ndarray)):
+        raise TypeError(f"batchify: a sequence of word numbers is needed, got {type(data).__name__}")
     rows = len(data) // columns
     if rows == 0:
         raise ValueError(f"batchify: {len(data)} words do not fill {columns} columns")
-    array = np.asarray(data[: rows * columns], dtype="int64" if dtype is None else dtype)
+    array = as_numeric_array(data[: rows * columns], "batchify").astype("int64" if dtype is None else dtype, copy=False)
     return np.ascontiguousarray(array.reshape(columns, rows).T)
 
 
@@ -204,6 +217,8 @@ def get_batch(batches: np.ndarray, i: int, bptt: int, device: Any = None, dtype:
 
     Raises
     ------
+    TypeError
+        If `batches` is none, or `i` or `bptt` no integer.
     ValueError
         If `bptt` is below 1, or no row follows row `i`.
 
@@ -213,8 +228,10 @@ def get_batch(batches: np.ndarray, i: int, bptt: int, device: Any = None, dtype:
     >>> data.numpy().tolist(), target.numpy().tolist()
     ([[0, 4], [1, 5]], [1, 5, 2, 6])
     """
-    if bptt < 1:
-        raise ValueError(f"get_batch: bptt is at least 1, got {bptt}")
+    if not isinstance(batches, np.ndarray) or batches.ndim != 2:
+        got = f"shape {batches.shape}" if isinstance(batches, np.ndarray) else type(batches).__name__
+        raise TypeError(f"get_batch: what batchify gave is needed, an array of shape (rows, batch), got {got}")
+    bptt, i = as_integer("get_batch", "bptt", bptt, least=1), as_integer("get_batch", "i", i, least=0)
     if not 0 <= i < len(batches) - 1:
         raise ValueError(f"get_batch: row {i} of {len(batches)} has no next one: i is from 0 to {len(batches) - 2}")
     stop = min(i + bptt, len(batches) - 1)

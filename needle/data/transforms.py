@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import operator
-
 import numpy as np
+
+from needle.ops.checks import as_integer, check_real
 
 
 class Transform:
@@ -41,6 +41,7 @@ class RandomFlipHorizontal(Transform):
     """
 
     def __init__(self, p: float = 0.5) -> None:
+        check_real("RandomFlipHorizontal", "p", p)
         if not 0 <= p <= 1:
             raise ValueError(f"RandomFlipHorizontal: p is a probability from 0 to 1, got {p}")
         self.p = p
@@ -85,12 +86,7 @@ class RandomCrop(Transform):
     """
 
     def __init__(self, padding: int = 3) -> None:
-        try:
-            self.padding = operator.index(padding)
-        except TypeError:
-            raise TypeError(f"RandomCrop: padding is an integer, got {padding!r}") from None
-        if self.padding < 0:
-            raise ValueError(f"RandomCrop: padding is at least 0, got {self.padding}")
+        self.padding = as_integer("RandomCrop", "padding", padding, least=0)
 
     def __call__(self, img: np.ndarray) -> np.ndarray:
         """Give the crop, an array of the image's shape and dtype.

@@ -8,7 +8,8 @@ import numpy as np
 
 from .. import backend
 from ..autograd import Tensor
-from ..backend import Device, Shape, array_module
+from ..backend import Device, Shape, array_module, as_device, as_dtype
+from ..ops.checks import as_array, as_integer, check_real
 
 
 def _check_shape(name: str, shape: tuple) -> Shape:
@@ -42,7 +43,8 @@ def rand(
     Raises
     ------
     TypeError, ValueError
-        If a size is no integer, or negative.
+        If a size is no integer, or negative; if a bound is no number, `device` no device or `dtype` not one of real
+        numbers.
 
     Examples
     --------
@@ -51,8 +53,11 @@ def rand(
     >>> ndl.init.rand(2, low=-1.0, high=1.0)
     needle.Tensor([0.09762701 0.43037874])
     """
+    place = _place("rand", device, dtype)
+    check_real("rand", "low", low)
+    check_real("rand", "high", high)
     array = np.random.rand(*_check_shape("rand", shape)) * (high - low) + low
-    return _owned(_placed(array, device, dtype), requires_grad)
+    return _owned(_placed(array, *place), requires_grad)
 
 
 def randn(
@@ -64,8 +69,11 @@ def randn(
     requires_grad: bool = False,
 ) -> Tensor:
     """Normal random numbers with the given mean and standard deviation; the rest as for `rand`."""
+    place = _place("randn", device, dtype)
+    check_real("randn", "mean", mean)
+    check_real("randn", "std", std)
     array = np.random.randn(*_check_shape("randn", shape)) * std + mean
-    return _owned(_placed(array, device, dtype), requires_grad)
+    return _owned(_placed(array, *place), requires_grad)
 
 
 def constant(
@@ -80,18 +88,24 @@ def constant(
     needle.Tensor([[0.5 0.5]
      [0.5 0.5]])
     """
-    array = (device or backend.default_device()).full(_check_shape("constant", shape), c, dtype)
-    return _owned(array, requires_grad)
+    return _filled("constant", shape, c, device, dtype, requires_grad)
 
 
 def ones(*shape: int, device: Device | None = None, dtype: Any = "float32", requires_grad: bool = False) -> Tensor:
     """A tensor of ones."""
-    return constant(*shape, c=1.0, device=device, dtype=dtype, requires_grad=requires_grad)
+    return _filled("ones", shape, 1.0, device, dtype, requires_grad)
 
 
 def zeros(*shape: int, device: Device | None = None, dtype: Any = "float32", requires_grad: bool = False) -> Tensor:
     """A tensor of zeros."""
-    return constant(*shape, c=0.0, device=device, dtype=dtype, requires_grad=requires_grad)
+    return _filled("zeros", shape, 0.0, device, dtype, requires_grad)
+
+
+def _filled(name: str, shape: tuple, c: Any, device: Any, dtype: Any, requires_grad: bool) -> Tensor:
+    device, dtype = _place(name, device, dtype)
+    if type(c) is not bool:
+        check_real(name, "c", c)
+    return _owned(device.full(_check_shape(name, shape), c, dtype), requires_grad)
 
 
 def randb(
@@ -111,10 +125,12 @@ def randb(
     >>> ndl.init.randb(3, p=0.6)
     needle.Tensor([ True False False])
     """
+    place = _place("randb", device, dtype)
+    check_real("randb", "p", p)
     if not 0 <= p <= 1:
         raise ValueError(f"randb: p is a probability, in [0, 1]; got {p}")
     array = np.random.rand(*_check_shape("randb", shape)) <= p
-    return _owned(_placed(array, device, dtype), requires_grad)
+    return _owned(_placed(array, *place), requires_grad)
 
 
 def one_hot(
@@ -150,16 +166,21 @@ def one_hot(
     needle.Tensor([[0. 0. 1.]
      [1. 0. 0.]])
     """
-    if device is None:
-        device = i.device if isinstance(i, Tensor) else backend.default_device()
-    given = i.numpy() if isinstance(i, Tensor) else backend.to_numpy(i)
+    if device is None and isinstance(i, Tensor):
+        device = i.device
+    device, dtype = _place("one_hot", device, dtype)
+    n = as_integer("one_hot", "n", n, least=0)
+    if isinstance(i, Tensor) or backend.is_array(i):
+        given = backend.to_numpy(i.realize_cached_data() if isinstance(i, Tensor) else i)
+    else:
+        given = as_array("one_hot", "class numbers", i)
     if given.size == 0 and given.dtype.kind == "f":
         given = given.astype(np.intp)
     if given.dtype.kind not in "iuf":
         raise ValueError(f"one_hot: class numbers are integers, got {given.dtype}")
-    classes = given.astype(np.intp)
-    if given.dtype.kind == "f" and not np.array_equal(classes, given):
+    if given.dtype.kind == "f" and not np.array_equal(np.floor(given), given):
         raise ValueError("one_hot: class numbers are integers, got fractions")
+    classes = given.astype(np.intp)
     if classes.size and (classes.min() < 0 or classes.max() >= n):
         raise ValueError(
             f"one_hot: class numbers {classes.min()} to {classes.max()} are out of range for {n} classes: "
@@ -190,19 +211,25 @@ def ones_like(array: Any, *, device: Device | None = None, dtype: Any = None, re
 def _filled_like(array: Any, function: str, device: Device | None, dtype: Any, requires_grad: bool) -> Tensor:
     data = array.realize_cached_data() if isinstance(array, Tensor) else array
     if not backend.is_array(data):
-        data = np.asarray(data)
+        data = as_array(function, "numbers", data)
     if data.dtype.kind not in "fiub":
         raise TypeError(f"{function}: an array of numbers is needed, got dtype {data.dtype}")
+    like = backend.device_of(data) if device is None else device, data.dtype if dtype is None else dtype
+    device, dtype = _place(function, *like)
     filled = getattr(array_module(data), function)(data, dtype=dtype)
-    if device not in (None, backend.device_of(filled)):
+    if device != backend.device_of(filled):
         filled = device.array(filled)
     return _owned(filled, requires_grad)
 
 
-def _placed(array: Any, device: Device | None, dtype: Any) -> Any:
+def _place(name: str, device: Any, dtype: Any) -> tuple[Device, np.dtype]:
+    """Where `name` puts its tensor, and in which dtype, before anything is drawn."""
+    return as_device(name, device), as_dtype(name, dtype)
+
+
+def _placed(array: Any, device: Device, dtype: np.dtype) -> Any:
     """What was drawn here, cast and moved, with no copy that is not needed."""
     array = np.asarray(array).astype(dtype, copy=False)
-    device = device or backend.default_device()
     return array if device.xp is np else device.array(array)
 
 

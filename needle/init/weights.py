@@ -9,22 +9,26 @@ has variance a²/3.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from ..autograd import Tensor
 from ..backend import Shape
+from ..ops.checks import check_real
 from .basic import rand, randn
 
 _GAINS = {"relu": math.sqrt(2.0), "linear": 1.0, "sigmoid": 1.0, "tanh": 5.0 / 3.0}
 
 
 def _check_fans(name: str, fan_in: int, fan_out: int) -> None:
-    if fan_in <= 0 or fan_out <= 0:
+    check_real(name, "fan_in", fan_in)
+    check_real(name, "fan_out", fan_out)
+    if not (fan_in > 0 and fan_out > 0):
         raise ValueError(f"{name}: fan_in and fan_out are positive numbers of units, got {fan_in} and {fan_out}")
 
 
 def _gain(name: str, nonlinearity: str) -> float:
-    if nonlinearity not in _GAINS:
+    if not isinstance(nonlinearity, str) or nonlinearity not in _GAINS:
         raise ValueError(f"{name}: nonlinearity is one of {', '.join(_GAINS)}; got {nonlinearity!r}")
     return _GAINS[nonlinearity]
 
@@ -58,6 +62,7 @@ def xavier_uniform(fan_in: int, fan_out: int, gain: float = 1.0, **kwargs: Any) 
     ((2, 4), True)
     """
     _check_fans("xavier_uniform", fan_in, fan_out)
+    check_real("xavier_uniform", "gain", gain)
     bound = gain * math.sqrt(6.0 / (fan_in + fan_out))
     return rand(fan_in, fan_out, low=-bound, high=bound, **kwargs)
 
@@ -65,6 +70,7 @@ def xavier_uniform(fan_in: int, fan_out: int, gain: float = 1.0, **kwargs: Any) 
 def xavier_normal(fan_in: int, fan_out: int, gain: float = 1.0, **kwargs: Any) -> Tensor:
     """Normal numbers with standard deviation gain·√(2/(fan_in + fan_out)); the rest as for `xavier_uniform`."""
     _check_fans("xavier_normal", fan_in, fan_out)
+    check_real("xavier_normal", "gain", gain)
     return randn(fan_in, fan_out, std=gain * math.sqrt(2.0 / (fan_in + fan_out)), **kwargs)
 
 
@@ -119,4 +125,6 @@ def _sort_out(name: str, fan_in: int, fan_out: int, shape: Any, nonlinearity: st
     _check_fans(name, fan_in, fan_out)
     if isinstance(shape, str):
         shape, nonlinearity = None, shape
+    if shape is not None and not isinstance(shape, Sequence):
+        raise TypeError(f"{name}: shape is a tuple of integers, got {shape!r}")
     return (fan_in, fan_out) if shape is None else tuple(shape), nonlinearity

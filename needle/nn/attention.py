@@ -41,7 +41,7 @@ class MultiHeadAttention(Module):
         device: Device | None = None,
         dtype: Any = "float32",
     ):
-        super().__init__()
+        super().__init__(device, dtype)
         self.causal = causal
         self.dropout = Dropout(dropout)
 
@@ -138,7 +138,7 @@ class AttentionLayer(Module):
         device: Device | None = None,
         dtype: Any = "float32",
     ):
-        super().__init__()
+        super().__init__(device, dtype)
         kind: dict[str, Any] = {"device": device, "dtype": dtype}
         self.q_features = check_size("AttentionLayer", q_features, "q_features")
         self.k_features = q_features if k_features is None else check_size("AttentionLayer", k_features, "k_features")

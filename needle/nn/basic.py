@@ -3,22 +3,37 @@
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 from .. import init, kernels, ops
 from ..autograd import Tensor
 from ..backend import Device
+from ..ops.checks import check_real
 from ..ops.dropout import Dropout as DropoutOp
 from .module import Module, Parameter
 
 
 def check_size(name: str, value: Any, what: str) -> int:
     """`value` if it is a positive integer, else an error in the terms of the module `name`."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    try:
+        size = operator.index(value)
+    except TypeError:
+        size = None
+    if size is None or isinstance(value, bool):
         raise TypeError(f"{name}: {what} is a positive integer, got {value!r}")
-    if value < 1:
+    if size < 1:
         raise ValueError(f"{name}: {what} is a positive integer, got {value!r}")
-    return int(value)
+    return size
+
+
+def check_module(name: str, what: str, module: Any) -> None:
+    """Raise unless `module` can be called on tensors, in the terms of the module `name` that it is given to."""
+    if isinstance(module, type):
+        raise TypeError(f"{name}: {what} is the class {module.__name__}: an instance is needed, {module.__name__}(…)")
+    if not callable(module):
+        hint = f": {name}(*modules) unpacks them" if name == "Sequential" and isinstance(module, (list, tuple)) else ""
+        raise TypeError(f"{name}: {what} is a {type(module).__name__}: a module is needed{hint}")
 
 
 def check_input(name: str, x: Any) -> Any:
@@ -78,7 +93,7 @@ class Linear(Module):
         device: Device | None = None,
         dtype: Any = "float32",
     ):
-        super().__init__()
+        super().__init__(device, dtype)
         self.in_features = check_size("Linear", in_features, "in_features")
         self.out_features = check_size("Linear", out_features, "out_features")
         kind: dict[str, Any] = {"device": device, "dtype": dtype}
@@ -172,11 +187,9 @@ class Sequential(Module):
     """
 
     def __init__(self, *modules: Any, device: Device | None = None, dtype: Any = "float32"):
-        super().__init__()
+        super().__init__(device, dtype)
         for position, module in enumerate(modules):
-            if not callable(module):
-                hint = ": Sequential(*modules) unpacks them" if isinstance(module, (list, tuple)) else ""
-                raise TypeError(f"Sequential: modules are needed, got {type(module).__name__} at {position}{hint}")
+            check_module("Sequential", f"module {position}", module)
         self.modules = modules
 
     def forward(self, x: Any) -> Any:
@@ -202,14 +215,15 @@ class Residual(Module):
     """
 
     def __init__(self, fn: Any, device: Device | None = None, dtype: Any = "float32"):
-        super().__init__()
-        if not callable(fn):
-            raise TypeError(f"Residual: a module is needed, got {type(fn).__name__}")
+        super().__init__(device, dtype)
+        check_module("Residual", "fn", fn)
         self.fn = fn
 
     def forward(self, x: Any) -> Any:
         """Of the shape of `x`."""
-        y = self.fn(x)
+        y = self.fn(check_input("Residual", x))
+        if not isinstance(y, Tensor):
+            raise TypeError(f"Residual: fn gave {type(y).__name__}, a Tensor of shape {x.shape} is needed")
         if y.shape != x.shape:
             raise ValueError(f"Residual: fn turned shape {x.shape} into {y.shape}; to be added both must be equal")
         return y + x
@@ -227,7 +241,7 @@ class Dropout(Module):
 
     Raises
     ------
-    ValueError
+    TypeError, ValueError
         If `p` is not.
 
     References
@@ -246,7 +260,8 @@ class Dropout(Module):
     """
 
     def __init__(self, p: float = 0.5, device: Device | None = None, dtype: Any = "float32"):
-        super().__init__()
+        super().__init__(device, dtype)
+        check_real("Dropout", "p", p)
         if not 0 <= p < 1:
             raise ValueError(f"Dropout: p is the probability of a zero, in [0, 1); got {p}")
         self.p = p
@@ -282,7 +297,7 @@ class SoftmaxLoss(Module):
     """
 
     def __init__(self, device: Device | None = None, dtype: Any = "float32"):
-        super().__init__()
+        super().__init__(device, dtype)
 
     def forward(self, logits: Any, y: Any) -> Any:
         """Logits of shape (N, classes) and integers y of shape (N,) → a 0-d tensor. See `needle.ops.cross_entropy`."""

@@ -66,7 +66,7 @@ class AdaptiveBlur(Module):
         device: Device | None = None,
         dtype: Any = "float32",
     ):
-        super().__init__()
+        super().__init__(device, dtype)
         AdaptiveBlurOp(axis, edge, radius_grad)  # says what is wrong with them
         if isinstance(radius, bool) or not isinstance(radius, (int, float)):
             raise TypeError(f"AdaptiveBlur: radius is the number that all radii start from, got {radius!r}")

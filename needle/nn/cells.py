@@ -25,7 +25,7 @@ class Cell(Module):
         device: Device | None = None,
         dtype: Any = "float32",
     ):
-        super().__init__()
+        super().__init__(device, dtype)
         name = type(self).__name__
         self.input_size = check_size(name, input_size, "input_size")
         self.hidden_size = check_size(name, hidden_size, "hidden_size")
@@ -116,7 +116,7 @@ class RNNCell(Cell):
         device: Device | None = None,
         dtype: Any = "float32",
     ):
-        if nonlinearity not in NONLINEARITIES:
+        if not isinstance(nonlinearity, str) or nonlinearity not in NONLINEARITIES:
             known = ", ".join(NONLINEARITIES)
             raise ValueError(f"{type(self).__name__}: nonlinearity is one of {known}, got {nonlinearity!r}")
         super().__init__(input_size, hidden_size, bias, device, dtype)

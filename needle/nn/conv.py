@@ -60,7 +60,7 @@ class Conv(Module):
         device: Device | None = None,
         dtype: Any = "float32",
     ):
-        super().__init__()
+        super().__init__(device, dtype)
         if isinstance(kernel_size, (tuple, list)) or isinstance(stride, (tuple, list)):
             raise TypeError(f"Conv: kernel_size and stride are single integers, got {kernel_size} and {stride}")
         self.in_channels = check_size("Conv", in_channels, "in_channels")

@@ -41,7 +41,7 @@ class Embedding(Module):
     """
 
     def __init__(self, num_embeddings: int, embedding_dim: int, device: Device | None = None, dtype: Any = "float32"):
-        super().__init__()
+        super().__init__(device, dtype)
         self.num_embeddings = check_size("Embedding", num_embeddings, "num_embeddings")
         self.embedding_dim = check_size("Embedding", embedding_dim, "embedding_dim")
         self.weight = Parameter(init.randn(num_embeddings, embedding_dim, device=device, dtype=dtype))

@@ -54,12 +54,19 @@ class Module:
     needle.Tensor([6.])
     >>> model.parameters()
     [needle.Tensor([2.])]
+
+    Raises
+    ------
+    TypeError
+        If `device` is no device, or `dtype` not floating.
     """
 
     training = True  #: whether this module is in training mode, which `train` and `eval` switch
 
     def __init__(self, device: Device | None = None, dtype: Any = "float32") -> None:
-        self.training = True  # device and dtype are for those that make parameters; the others take them too
+        backend.as_device(type(self).__name__, device)  # for modules that make parameters; the others take them too
+        backend.as_dtype(type(self).__name__, dtype, "f")
+        self.training = True
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What calling the module computes."""
@@ -121,6 +128,8 @@ class Module:
         ReLU
         Sequential
         """
+        if not callable(fn):
+            raise TypeError(f"{type(self).__name__}.apply: a function of a module is needed, got {type(fn).__name__}")
         for _, module in reversed(list(self.named_modules())):
             fn(module)
         return self

@@ -6,6 +6,8 @@ from typing import Any, ClassVar
 
 from .. import init, ops
 from ..backend import Device
+from ..ops.checks import check_real
+from ..ops.normalization import check_eps
 from .basic import check_input, check_size
 from .module import Module, Parameter
 
@@ -14,11 +16,9 @@ class _Normalization(Module):
     """A learned scale and shift of `dim` features, with checks that both kinds share."""
 
     def __init__(self, dim: int, eps: float = 1e-5, device: Device | None = None, dtype: Any = "float32"):
-        super().__init__()
+        super().__init__(device, dtype)
         self.dim = check_size(type(self).__name__, dim, "dim")
-        if not eps >= 0:
-            raise ValueError(f"{type(self).__name__}: eps is added to a variance and not negative, got {eps}")
-        self.eps = eps
+        self.eps = check_eps(type(self).__name__, eps)
         self.weight = Parameter(init.ones(dim, device=device, dtype=dtype))
         self.bias = Parameter(init.zeros(dim, device=device, dtype=dtype))
 
@@ -27,7 +27,7 @@ class _Normalization(Module):
         name = type(self).__name__
         shape = check_input(name, x).shape
         if len(shape) not in layouts or shape[axis] != self.dim:
-            wanted = " or ".join(layout.format(self.dim) for layout in layouts.values())
+            wanted = " or ".join(dict.fromkeys(layout.format(self.dim) for layout in layouts.values()))
             raise ValueError(f"{name}(dim={self.dim}): an input of shape {wanted} is needed, got {shape}")
         if x.dtype.kind != "f":
             raise TypeError(f"{name}: a floating input is needed, got {x.dtype}: x.astype('float32')")
@@ -64,7 +64,7 @@ class LayerNorm1d(_Normalization):
 
     def forward(self, x: Any) -> Any:
         """Shape (N, dim), or with more axes in front, stays."""
-        layouts = dict.fromkeys(range(1, getattr(x, "ndim", 0) + 1), "(…, {})")
+        layouts = dict.fromkeys(range(1, max(getattr(x, "ndim", 0), 1) + 1), "(…, {})")
         return ops.layer_norm(self._check(x, layouts, -1), self.weight, self.bias, self.eps)
 
 
@@ -117,6 +117,7 @@ class BatchNorm1d(_Normalization):
         dtype: Any = "float32",
     ):
         super().__init__(dim, eps, device, dtype)
+        check_real(type(self).__name__, "momentum", momentum)
         if not 0 <= momentum <= 1:
             raise ValueError(f"{type(self).__name__}: momentum is the weight of a new batch, in [0, 1]; got {momentum}")
         self.momentum = momentum

@@ -15,8 +15,8 @@ from .module import Module
 class _Stack(Module):
     """Layers of cells; each runs over the whole sequence that the one below gave."""
 
-    def __init__(self, input_size: int, hidden_size: int, num_layers: int):
-        super().__init__()
+    def __init__(self, input_size: int, hidden_size: int, num_layers: int, device: Device | None, dtype: Any):
+        super().__init__(device, dtype)
         name = type(self).__name__
         self.input_size = check_size(name, input_size, "input_size")
         self.hidden_size = check_size(name, hidden_size, "hidden_size")
@@ -91,7 +91,7 @@ class RNN(_Stack):
         device: Device | None = None,
         dtype: Any = "float32",
     ):
-        super().__init__(input_size, hidden_size, num_layers)
+        super().__init__(input_size, hidden_size, num_layers, device, dtype)
         sizes = [input_size] + [hidden_size] * (num_layers - 1)
         self.rnn_cells = [RNNCell(size, hidden_size, bias, nonlinearity, device, dtype) for size in sizes]
 
@@ -162,7 +162,7 @@ class LSTM(_Stack):
         device: Device | None = None,
         dtype: Any = "float32",
     ):
-        super().__init__(input_size, hidden_size, num_layers)
+        super().__init__(input_size, hidden_size, num_layers, device, dtype)
         sizes = [input_size] + [hidden_size] * (num_layers - 1)
         self.lstm_cells = [LSTMCell(size, hidden_size, bias, device, dtype) for size in sizes]
 
@@ -216,7 +216,7 @@ class GRU(_Stack):
         device: Device | None = None,
         dtype: Any = "float32",
     ):
-        super().__init__(input_size, hidden_size, num_layers)
+        super().__init__(input_size, hidden_size, num_layers, device, dtype)
         sizes = [input_size] + [hidden_size] * (num_layers - 1)
         self.gru_cells = [GRUCell(size, hidden_size, bias, device, dtype) for size in sizes]
 

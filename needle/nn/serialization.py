@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from ..autograd import Tensor
-from ..backend import Device, to_numpy
+from ..backend import Device, as_device, to_numpy
+from ..ops.checks import as_path
 from .module import Module
 
 
@@ -55,9 +56,12 @@ def save(
     tensors = _module().numpy
     if isinstance(state, Module):
         state = state._state()
+    for what, value in (("the state is a Module or", state), ("metadata is", metadata or {})):
+        if not isinstance(value, Mapping):
+            raise TypeError(f"save: {what} a mapping of names, got {type(value).__name__}")
     arrays = {_text("a name", name): _array(name, value) for name, value in state.items()}
     texts = {_text("metadata", key): _text("metadata", value) for key, value in (metadata or {}).items()}
-    target = Path(path)
+    target = Path(as_path("save", "the file", path))
     if not target.parent.is_dir():
         raise FileNotFoundError(f"save: the folder {target.parent} does not exist")
     data = tensors.save(arrays, texts)
@@ -82,7 +86,7 @@ def load(path: str | os.PathLike[str], device: Device | None = None) -> dict[str
     path : path
         The file. It may come from anywhere: nothing in it is run, and sizes are checked against its length.
     device : Device, optional
-        Where to put the tensors; by default the CPU.
+        Where to put the tensors; by default on the `default_device`.
 
     Returns
     -------
@@ -98,7 +102,7 @@ def load(path: str | os.PathLike[str], device: Device | None = None) -> dict[str
     ValueError
         If it is no safetensors file, is damaged, or holds numbers that NumPy does not have.
     """
-    opened = _open(path)
+    opened, device = _open("load", path), as_device("load", device)
     state = {}
     with opened as file:
         for name in file.keys():  # noqa: SIM118 (it is no dict)
@@ -112,7 +116,7 @@ def load(path: str | os.PathLike[str], device: Device | None = None) -> dict[str
 
 def read_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
     """The texts that `save` got as ``metadata``. Raises as `load` does."""
-    with _open(path) as file:
+    with _open("read_metadata", path) as file:
         return dict(file.metadata() or {})
 
 
@@ -126,14 +130,15 @@ def _module() -> ModuleType:
     return safetensors
 
 
-def _open(path: str | os.PathLike[str]) -> Any:
+def _open(name: str, path: Any) -> Any:
     safetensors = _module()
+    path = as_path(name, "the file", path)
     if not Path(path).is_file():
-        raise FileNotFoundError(f"load: there is no file {os.fspath(path)}")
+        raise FileNotFoundError(f"{name}: there is no file {path}")
     try:
         return safetensors.safe_open(path, framework="numpy")
     except safetensors.SafetensorError as error:
-        raise ValueError(f"load: {os.fspath(path)} is no intact safetensors file: {error}") from None
+        raise ValueError(f"{name}: {path} is no intact safetensors file: {error}") from None
 
 
 def _text(what: str, value: Any) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from .. import init, ops
 from ..backend import Device
+from ..ops.normalization import check_eps
 from .attention import AttentionLayer
 from .basic import Dropout, Identity, Linear, ReLU, check_input, check_size
 from .embedding import Embedding
@@ -77,14 +78,12 @@ class LayerNorm(Module):
         device: Device | None = None,
         dtype: Any = "float32",
     ):
-        super().__init__()
+        super().__init__(device, dtype)
         sizes = (normalized_shape,) if not isinstance(normalized_shape, (tuple, list)) else tuple(normalized_shape)
         if not sizes:
             raise ValueError("LayerNorm: normalized_shape names at least one axis, got ()")
         self.normalized_shape = tuple([check_size("LayerNorm", size, "a size") for size in sizes])
-        if not eps >= 0:
-            raise ValueError(f"LayerNorm: eps is added to a variance and not negative, got {eps}")
-        self.eps = eps
+        self.eps = check_eps("LayerNorm", eps)
         self.weight = Parameter(init.ones(*self.normalized_shape, device=device, dtype=dtype))
         self.bias = Parameter(init.zeros(*self.normalized_shape, device=device, dtype=dtype))
 
@@ -144,7 +143,7 @@ class TransformerLayer(Module):
         device: Device | None = None,
         dtype: Any = "float32",
     ):
-        super().__init__()
+        super().__init__(device, dtype)
         kind: dict[str, Any] = {"device": device, "dtype": dtype}
         self.attention = AttentionLayer(q_features, num_head, dim_head, dropout=dropout, causal=causal, **kind)
         self.layer_norm = LayerNorm1d(q_features, **kind)
@@ -214,7 +213,7 @@ class Transformer(Module):
         device: Device | None = None,
         dtype: Any = "float32",
     ):
-        super().__init__()
+        super().__init__(device, dtype)
         kind: dict[str, Any] = {"device": device, "dtype": dtype}
         self.embedding_size = check_size("Transformer", embedding_size, "embedding_size")
         self.sequence_len = check_size("Transformer", sequence_len, "sequence_len")

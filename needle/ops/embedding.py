@@ -9,6 +9,7 @@ import numpy as np
 from .. import backend
 from ..autograd import Tensor, TensorOp, Value
 from ..backend import Array, array_module
+from .checks import as_array
 from .common import as_value, shape_of
 
 
@@ -107,7 +108,7 @@ def _as_ids(ids: Any, count: int, device: backend.Device) -> Array:
     """Ids as an array of indices on `device`, checked as far as no GPU has to be waited for."""
     array = ids.realize_cached_data() if isinstance(ids, Value) else ids
     if not backend.is_array(array):
-        array = np.asarray(array)
+        array = as_array("embedding", "ids", array)
         array = array.astype(np.intp) if array.size == 0 else array
     if array.dtype.kind not in "iuf":
         raise TypeError(f"embedding: ids are integers, got dtype {array.dtype}")

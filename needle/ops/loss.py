@@ -12,6 +12,7 @@ from .. import kernels
 from ..autograd import Tensor, TensorOp, is_grad_enabled
 from ..backend import Array, array_module, device_of, is_array, weak
 from ..kernels import cross_entropy as gpu
+from .checks import as_array
 from .common import apply, check_devices, shape_of
 from .indexing import getitem
 from .logarithmic import softmax
@@ -209,7 +210,8 @@ def _checked_logits(logits: Any) -> Any:
 def _checked_labels(labels: Any, logits: Any) -> Any:
     """The labels without a gradient, whatever the tensor says; an array of the host goes to where the logits are."""
     if isinstance(labels, (list, tuple)):
-        labels = np.asarray(labels)
+        labels = as_array("CrossEntropy", "labels", labels)
+        labels = labels if labels.size else labels.astype(np.intp)
     if not isinstance(labels, Tensor) and not is_array(labels):
         raise TypeError(f"CrossEntropy: labels are a Tensor of integers, got {type(labels).__name__}")
     if labels.dtype.kind not in "iu":

@@ -133,7 +133,7 @@ def rnn(x: Any, h0: Any, w_ih: Any, w_hh: Any, bias: Any = None, nonlinearity: s
     >>> ndl.rnn(x, h0, ndl.Tensor([[1.0]]), ndl.Tensor([[2.0]]), nonlinearity="relu").numpy().ravel()
     array([1., 3.])
     """
-    if nonlinearity not in NONLINEARITIES:
+    if not isinstance(nonlinearity, str) or nonlinearity not in NONLINEARITIES:
         raise ValueError(f"rnn: nonlinearity is one of {', '.join(NONLINEARITIES)}, got {nonlinearity!r}")
     biases = {} if bias is None else {"bias": bias}
     return RNN(nonlinearity)(*check_recurrent("rnn", 1, x, {"h0": h0}, w_ih, w_hh, biases))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Iterable
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 from .. import backend
 from ..autograd import Tensor
 from ..backend import Array
+from ..ops.checks import check_real
 
 
 class Optimizer:
@@ -127,7 +127,7 @@ class Optimizer:
         >>> w.grad
         needle.Tensor([0.59999988 0.79999984])
         """
-        check_type("clip_grad_norm", "max_norm", max_norm)
+        check_real("clip_grad_norm", "max_norm", max_norm)
         if not max_norm >= 0:
             raise ValueError(f"clip_grad_norm: max_norm is at least 0, got {max_norm}")
         owners = [p for p in self.params if p.grad is not None]
@@ -156,16 +156,10 @@ def _joint_norm(arrays: list[Array]) -> Any:
 
 def check_number(name: str, what: str, value: Any, below: float = float("inf")) -> None:
     """Raise unless `value` is a number of [0, `below`)."""
-    check_type(name, what, value)
+    check_real(name, what, value)
     if not 0 <= float(value) < below:
         limits = "a finite number of at least 0" if below == float("inf") else f"at least 0 and below {below:g}"
         raise ValueError(f"{name}: {what} is {limits}, got {value}")
-
-
-def check_type(name: str, what: str, value: Any) -> None:
-    """Raise unless `value` is a number."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name}: {what} is a number, got {type(value).__name__}")
 
 
 def check_state(name: str, state: Any, kind: str) -> None:
