@@ -110,7 +110,7 @@ def _command(given: dict[str, Any]) -> int:
         f"{stft.bins} bins every {1000 * stft.hop / stft.rate:g} ms; on {device}"
     )
     if not runs.train_classifier(run, loader, test_loader, introduction, runs.saver(run, save, APP)):
-        print(f"Interrupted after {run.epoch} epochs." + (f" Saved to {save}." if save else ""))
+        print(f"Interrupted after {run.epochs_done}." + (f" Saved to {save}." if save else ""))
         return arguments.INTERRUPTED
 
     print(f"\nRadii of all bins of the {len(data.test)} held-out spectrograms, and how many answers stay the same:")

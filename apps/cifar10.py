@@ -88,7 +88,7 @@ def _command(given: dict[str, Any]) -> int:
 
     def reached(last: dict[str, float]) -> str:
         share = 1 - last["test_error"]
-        return f"{share:.2%} of the held-out images are named correctly after {run.epoch} epochs."
+        return f"{share:.2%} of the held-out images are named correctly after {run.epochs_done}."
 
     return runs.conclude(run, len(loader), finished, PROG, given.get("save"), reached)
 

@@ -71,6 +71,8 @@ class Table:
     epoch     loss
     >>> table.row([1, 0.5])
         1   0.5000
+    >>> table.row([2, 1e30])
+        2    1e+30
     """
 
     def __init__(self, columns: Sequence[tuple[str, str]], show: Callable[[str], Any] | None = None) -> None:
@@ -83,6 +85,10 @@ class Table:
         self._show("   ".join(heading.rjust(width) for (heading, _), width in zip(self._columns, self._widths)))
 
     def row(self, values: Sequence[Any]) -> None:
-        """Print a value for each column."""
+        """Print a value for each column; a float that is too long for it is rounded to three digits."""
         cells = ("–" if value is None else form.format(value) for value, (_, form) in zip(values, self._columns))
-        self._show("   ".join(cell.rjust(width) for cell, width in zip(cells, self._widths)))
+        fitting = (
+            f"{value:.3g}" if len(cell) > width and isinstance(value, float) else cell
+            for cell, value, width in zip(cells, values, self._widths)
+        )
+        self._show("   ".join(cell.rjust(width) for cell, width in zip(fitting, self._widths)))

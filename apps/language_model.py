@@ -141,7 +141,7 @@ def _command(given: dict[str, Any]) -> int:
         loss = last["test_loss"]
         return (
             f"{loss:.4f} nats per {_unit(settings)} (perplexity {perplexity(loss):.2f}) on the held-out text after "
-            f"{run.epoch} epochs."
+            f"{run.epochs_done}."
         )
 
     return runs.conclude(run, len(loader), finished, PROG, given.get("save"), reached)

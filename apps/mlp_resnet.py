@@ -274,7 +274,7 @@ def _command(given: dict[str, Any]) -> int:
         runs.plot_classifier(given["plot"], run, test_loader, title, data.test_images, data.test_labels, classes)
 
     def reached(last: dict[str, float]) -> str:
-        return f"{1 - last['test_error']:.2%} of the held-out digits are read correctly after {run.epoch} epochs."
+        return f"{1 - last['test_error']:.2%} of the held-out digits are read correctly after {run.epochs_done}."
 
     return runs.conclude(run, len(loader), finished, PROG, given.get("save"), reached)
 

@@ -142,7 +142,7 @@ def conclude(
 ) -> int:
     """Say what was reached (in the words of `reached`, given the last epoch) and how to go on; give the exit code."""
     if not finished:
-        print(f"Interrupted after {run.epoch} epochs and {run.step} of {batches} steps.")
+        print(f"Interrupted after {run.epochs_done} and {run.step} of {batches} steps.")
     if run.history:
         if not math.isfinite(run.history[-1]["train_loss"]):
             print("The loss is not finite any more: the weights have run away; a smaller --lr keeps them.")

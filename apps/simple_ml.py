@@ -52,7 +52,7 @@ def parse_mnist(
     FileNotFoundError
         If one of the files does not exist.
     ValueError
-        If a file is damaged, is no MNIST file, or the two do not belong together.
+        If a file is damaged, is no MNIST file or has no images, or the two do not belong together.
 
     Examples
     --------
@@ -66,6 +66,8 @@ def parse_mnist(
     ((1, 784), 0.20000000298023224, 7)
     """
     images, labels = read_mnist(image_filename, label_filename)
+    if not len(images):
+        raise ValueError(f"parse_mnist: {os.fspath(image_filename)} holds no images")
     return np.divide(images.reshape(len(images), -1), 255, dtype=np.float32), labels
 
 

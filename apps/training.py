@@ -231,6 +231,11 @@ class Run:
     metrics: Metrics = field(default_factory=Metrics)
     epoch_random: ndl.random.State = field(default_factory=ndl.random.get_state)
 
+    @property
+    def epochs_done(self) -> str:
+        """How many epochs are done, in words: "1 epoch", "2 epochs"."""
+        return f"{self.epoch} epoch{'' if self.epoch == 1 else 's'}"
+
     def batches(self, loader: Iterable) -> Iterator:
         """Give the rest of the current epoch's batches.
 
@@ -286,7 +291,8 @@ def fit(
     table.heading()
     for number, past in enumerate(run.history, 1):
         table.row(_row(number, past))
-    with Interrupt() as interrupt:
+    # NumPy would warn into the table of numbers that run away; the table shows them, and the app says so at the end.
+    with Interrupt() as interrupt, np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         saved = False
         while run.epoch < epochs and not interrupt.requested:
             saved = False

@@ -125,8 +125,8 @@ def test_ctrl_c_says_what_was_reached_and_how_to_go_on(tmp_path, monkeypatch, ca
     interrupt_at_step(monkeypatch, 8)
     assert run("--epochs", 3, "--save", path) == 130
     out = capsys.readouterr().out
-    assert "Interrupted after 1 epochs and 3 of 5 steps." in out
-    assert "% of the held-out digits are read correctly after 1 epochs." in out
+    assert "Interrupted after 1 epoch and 3 of 5 steps." in out
+    assert "% of the held-out digits are read correctly after 1 epoch." in out
     assert f"Saved to {path}. Go on with: python -m apps.mlp_resnet --resume {path} --save {path}" in out
 
 

@@ -196,7 +196,7 @@ def test_an_interrupted_run_resumes_to_the_very_same_file(capsys, tmp_path, text
     monkeypatch.setattr(ndl.optim.Adam, "step", interrupting)
     code, out, _ = run(capsys, *words, "--save", cut)
     assert code == 130
-    assert "Interrupted after 1 epochs and 8 of 23 steps." in out
+    assert "Interrupted after 1 epoch and 8 of 23 steps." in out
     assert run(capsys, "--data", text, "--resume", cut, "--save", cut)[0] == 0
     assert cut.read_bytes() == straight.read_bytes()
 

@@ -298,11 +298,11 @@ def test_download_fetches_into_the_folder_of_data_and_trains_on_it(capsys, tmp_p
 
 
 @needs_apps
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_a_run_that_diverges_says_so_and_can_still_be_drawn_saved_and_resumed(capsys, tmp_path):
     words = ("--plot", tmp_path / "run.png", "--save", tmp_path / "run")
-    code, out, _ = run(capsys, "--lr", "1e30", "--epochs", 1, *words, *SMALL)
-    assert code == 0 and "The loss is not finite any more" in out
+    code, out, err = run(capsys, "--lr", "1e30", "--epochs", 1, *words, *SMALL)
+    assert code == 0 and "The loss is not finite any more" in out and "Warning" not in err
+    assert "after 1 epoch." in out
     assert run(capsys, "--resume", tmp_path / "run", *words)[0] == 0
 
 

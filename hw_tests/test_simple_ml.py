@@ -38,6 +38,12 @@ def test_parse_mnist_refuses_files_that_do_not_belong_together(tmp_path):
         parse_mnist(*paths)
 
 
+def test_parse_mnist_refuses_a_file_without_images(tmp_path):
+    paths = write_pair(tmp_path, np.zeros((0, 28, 28), dtype=np.uint8), np.zeros(0, dtype=np.uint8))
+    with pytest.raises(ValueError, match=r"^parse_mnist: .*images-idx3-ubyte holds no images"):
+        parse_mnist(*paths)
+
+
 def test_parse_mnist_reads_the_real_digits(real_data):
     X, y = parse_mnist(*(real_data / "mnist" / f"t10k-{n}-ubyte.gz" for n in ("images-idx3", "labels-idx1")))
     assert X.shape == (10000, 784) and X.min() == 0 and X.max() == 1
