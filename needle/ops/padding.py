@@ -128,13 +128,11 @@ def pad(a: Any, axes: Sequence[tuple[int, int]], value: float = 0.0) -> Any:
 
 def _pairs(shape: Shape, axes: Any) -> tuple:
     """`axes` as a tuple of pairs of Python integers, one for each axis of `shape`."""
-    text = f"Pad: a pair (before, after) for each axis of shape {shape} is needed, got {axes!r}"
-    if not isinstance(axes, (Sequence, np.ndarray)):
-        raise TypeError(text)
-    pads = [tuple(pair) if isinstance(pair, (Sequence, np.ndarray)) else () for pair in axes]
-    if len(pads) != len(shape) or any(len(pair) != 2 for pair in pads):
-        raise ValueError(text)
-    return tuple([tuple([as_integer("Pad", "a width", n, least=0) for n in pair]) for pair in pads])
+    listed = isinstance(axes, (tuple, list))
+    if not listed or len(axes) != len(shape) or any([not isinstance(p, (tuple, list)) or len(p) != 2 for p in axes]):
+        error = ValueError if listed else TypeError
+        raise error(f"Pad: a pair (before, after) for each axis of shape {shape} is needed, got {axes!r}")
+    return tuple([tuple([as_integer("Pad", "a width", n, least=0) for n in pair]) for pair in axes])
 
 
 def _number(value: Any) -> Any:
