@@ -255,6 +255,28 @@ def test_booleans_have_no_negative():
     for call in (lambda: -BOOL, lambda: BOOL - BOOL, lambda: ops.negate(BOOL)):
         with pytest.raises(TypeError, match=r"^Negate: a boolean tensor has no negative"):
             call()
+    with pytest.raises(TypeError, match=r"^sign: a boolean tensor has no sign"):
+        ops.sign(BOOL)
+
+
+def wide(a, gates):
+    return ops.concatenate([a] * gates, 1)
+
+
+FLOATING = {
+    "attention": lambda a: ops.attention(*[ops.reshape(a, (1, 1, 2, 2))] * 3),
+    "self_attention": lambda a: ops.self_attention(ops.reshape(ops.stack([a, a, a]), (1, 2, 3, 1, 2))),
+    "rnn": lambda a: ops.rnn(ops.reshape(a, (1, 2, 2)), a, a, a),
+    "lstm": lambda a: ops.lstm(ops.reshape(a, (1, 2, 2)), a, a, wide(a, 4), wide(a, 4)),
+    "gru": lambda a: ops.gru(ops.reshape(a, (1, 2, 2)), a, wide(a, 3), wide(a, 3)),
+}
+
+
+@pytest.mark.parametrize("name", FLOATING)
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int64"])
+def test_what_computes_in_place_takes_no_integers(name, dtype):
+    with pytest.raises(TypeError, match=rf"^{name}: .* of a floating dtype is needed, got {dtype}: use astype"):
+        FLOATING[name](ndl.Tensor(np.ones((2, 2)), dtype=dtype))
 
 
 @pytest.mark.parametrize("dtype", ["complex64", "str", "object", "no such", 5, "datetime64[s]"], ids=repr)

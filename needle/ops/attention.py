@@ -19,7 +19,8 @@ import numpy as np
 
 from ..autograd import Tensor, TensorTupleOp
 from ..backend import Array, array_module, weak
-from .common import as_value, constant, on_one_device, shape_of
+from .checks import check_floating
+from .common import as_value, on_one_device, constant, shape_of
 from .composite import FusedGradient
 from .logarithmic import softmax
 from .shape import broadcast_to, permute, transpose
@@ -188,6 +189,8 @@ def attention_weights(q: Any, k: Any, causal: bool) -> Any:
 def check_attention(name: str, q: Any, k: Any, v: Any, causal: bool) -> tuple[Any, Any, Any]:
     """Queries, keys and values as tensors or arrays whose shapes fit."""
     q, k, v = (as_value(name, a) for a in (q, k, v))
+    if k.dtype.kind != "f":
+        check_floating(name, "a query or a key", q)
     shapes = queries, keys, values = shape_of(q), shape_of(k), shape_of(v)
     text = f"queries {queries}, keys {keys}, values {values}"
     if any(len(shape) != 4 for shape in shapes):
@@ -224,6 +227,8 @@ def attention(q: Any, k: Any, v: Any, causal: bool = False) -> tuple[Any, Any]:
 
     Raises
     ------
+    TypeError
+        If neither queries nor keys are floating.
     ValueError
         If the shapes do not fit.
 
@@ -262,8 +267,10 @@ def self_attention(qkv: Any, causal: bool = False) -> tuple[Any, Any]:
 
     Raises
     ------
+    TypeError
+        If the input is not floating.
     ValueError
-        If the shape is another.
+        If its shape is another.
 
     Examples
     --------
@@ -273,6 +280,7 @@ def self_attention(qkv: Any, causal: bool = False) -> tuple[Any, Any]:
     ((2, 4, 7, 8), (2, 4, 7, 7))
     """
     qkv = as_value("self_attention", qkv)
+    check_floating("self_attention", "an input", qkv)
     shape = shape_of(qkv)
     if len(shape) != 5 or shape[2] != 3 or shape[1] == 0 or shape[4] == 0:
         raise ValueError(

@@ -41,6 +41,12 @@ def check_real(name: str, what: str, value: Any) -> None:
         raise TypeError(f"{name}: {what} is a number, got {type(value).__name__}")
 
 
+def check_floating(name: str, what: str, value: Any) -> None:
+    """Raise TypeError unless a tensor or an array is of a floating dtype."""
+    if value.dtype.kind != "f":
+        raise TypeError(f"{name}: {what} of a floating dtype is needed, got {value.dtype}: use astype('float32')")
+
+
 def as_flag(name: str, what: str, value: Any) -> bool:
     """`value` as a boolean if it is one, else a TypeError."""
     if value is not True and value is not False and not isinstance(value, np.bool_):

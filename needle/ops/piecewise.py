@@ -153,8 +153,11 @@ def abs_(a: Any) -> Any:
 
 
 def sign(a: Any) -> Any:
-    """−1, 0 or 1 elementwise: a constant, whose derivative is 0 wherever it exists."""
-    return constant(lambda x: array_module(x).sign(x), as_value("sign", a))
+    """−1, 0 or 1 elementwise: a constant, whose derivative is 0 wherever it exists. Booleans are a TypeError."""
+    a = as_value("sign", a)
+    if a.dtype.kind == "b":
+        raise TypeError("sign: a boolean tensor has no sign: astype('float32') makes it numbers")
+    return constant(lambda x: array_module(x).sign(x), a)
 
 
 def maximum(a: Any, b: Any) -> Any:

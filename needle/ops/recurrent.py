@@ -14,12 +14,14 @@ from __future__ import annotations
 from typing import Any
 
 from ..backend import Array, Shape, array_module
+from .checks import check_floating
 from .common import as_value, on_one_device, shape_of
 
 
 def check_recurrent(name: str, gates: int, x: Any, states: dict, w_ih: Any, w_hh: Any, biases: dict) -> tuple:
     """All operands as tensors or arrays, in this order, after their shapes were checked against each other."""
     x, w_ih, w_hh = as_value(name, x), as_value(name, w_ih), as_value(name, w_hh)
+    check_floating(name, "a W_ih", w_ih)
     shape, into, between = shape_of(x), shape_of(w_ih), shape_of(w_hh)
     if len(shape) != 3 or shape[0] == 0:
         raise ValueError(f"{name}: a sequence (steps, batch, input) with at least one step is needed, got {shape}")
