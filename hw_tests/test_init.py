@@ -142,6 +142,7 @@ def test_the_course_may_give_the_nonlinearity_third_and_a_kernels_shape_keeps_th
         (lambda: init.one_hot("a", [0]), TypeError, "^one_hot: n is an integer of at least 0, got 'a'"),
         (lambda: init.one_hot(2, [[0], [0, 1]]), TypeError, "^one_hot: class numbers do not make an array"),
         (lambda: init.one_hot(2, [float("nan")]), ValueError, "^one_hot: class numbers are integers, got fractions"),
+        (lambda: init.one_hot(2, [float("inf")]), ValueError, "^one_hot: class numbers are integers, got fractions"),
         (lambda: init.ones_like([[0], [0, 1]]), TypeError, "^ones_like: numbers do not make an array"),
     ],
 )

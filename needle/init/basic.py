@@ -178,7 +178,7 @@ def one_hot(
         given = given.astype(np.intp)
     if given.dtype.kind not in "iuf":
         raise ValueError(f"one_hot: class numbers are integers, got {given.dtype}")
-    if given.dtype.kind == "f" and not np.array_equal(np.floor(given), given):
+    if given.dtype.kind == "f" and not (np.isfinite(given) & (np.floor(given) == given)).all():
         raise ValueError("one_hot: class numbers are integers, got fractions")
     classes = given.astype(np.intp)
     if classes.size and (classes.min() < 0 or classes.max() >= n):
