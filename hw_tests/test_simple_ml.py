@@ -39,7 +39,7 @@ def test_parse_mnist_refuses_files_that_do_not_belong_together(tmp_path):
 
 
 def test_parse_mnist_refuses_a_file_without_images(tmp_path):
-    paths = write_pair(tmp_path, np.zeros((0, 28, 28), dtype=np.uint8), np.zeros(0, dtype=np.uint8))
+    paths = write_digits(tmp_path, np.zeros((0, 28, 28), dtype=np.uint8), np.zeros(0, dtype=np.uint8))
     with pytest.raises(ValueError, match=r"^parse_mnist: .*images-idx3-ubyte holds no images"):
         parse_mnist(*paths)
 

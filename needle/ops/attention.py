@@ -20,7 +20,7 @@ import numpy as np
 from ..autograd import Tensor, TensorTupleOp
 from ..backend import Array, array_module, weak
 from .checks import check_floating
-from .common import as_value, on_one_device, constant, shape_of
+from .common import as_value, constant, on_one_device, shape_of
 from .composite import FusedGradient
 from .logarithmic import softmax
 from .shape import broadcast_to, permute, transpose
