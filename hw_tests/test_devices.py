@@ -579,6 +579,20 @@ def test_a_real_gpu_adds():
     assert (ndl.Tensor([1.0], device=ndl.cuda()) + 1).item() == 2
 
 
+@pytest.mark.gpu
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # cupyx means to drop the switch one day
+def test_a_real_gpu_is_not_waited_for_in_a_training_step():
+    import cupyx
+    from launch_table import Training
+
+    training = Training(device=ndl.cuda())
+    training.step()
+    with cupyx.allow_synchronize(False):
+        training.step()
+        with pytest.raises(cupyx.DeviceSynchronized):
+            training.model.parameters()[0].numpy()
+
+
 # --------------------------------------------------------------------------------------------------------------- memory
 
 
