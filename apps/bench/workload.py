@@ -166,6 +166,18 @@ class Workload:
         raise ValueError(f"workload {self.name} has no contender {label!r}; it has {', '.join(self.labels())}")
 
 
+def heap_kept(build: Callable[..., Prepared]) -> Callable[..., Prepared]:
+    """Give a builder of the same work with `needle.memory.keep_heap` switched on in the contender's process."""
+
+    def kept(**options: Any) -> Prepared:
+        from needle import memory
+
+        memory.keep_heap()
+        return build(**options)
+
+    return kept
+
+
 def load(source: str) -> list[Workload]:
     """Give the list ``WORKLOADS`` of the module named `source`."""
     return list(importlib.import_module(source).WORKLOADS)

@@ -7,6 +7,7 @@ from .census import Census, live_tensors
 from .cost import GraphSummary, NodeCost, graph_summary, node_cost, recorded_nodes
 from .creation import Origin, origin, track
 from .growth import GrowthError, no_growth
+from .heap import keep_heap
 from .history import HistoryWarning, history_warning
 from .holders import why_alive
 from .holdings import Holding, held_by
@@ -26,6 +27,7 @@ __all__ = [
     "graph_summary",
     "held_by",
     "history_warning",
+    "keep_heap",
     "live_tensors",
     "no_growth",
     "node_cost",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from apps.bench.workload import Prepared, Workload
+from apps.bench.workload import Prepared, Workload, heap_kept
 from apps.bench.workloads.transformer_numpy import numpy
 from apps.bench.workloads.transformer_problem import BATCH, FEATURES, HEADS, HIDDEN, LENGTH, named, problem
 
@@ -82,6 +82,8 @@ def torch() -> Prepared:
 
 
 TRANSFORMER_LAYER.contender("numpy")(numpy)
+TRANSFORMER_LAYER.contender("needle", "heap kept")(heap_kept(needle))
 TRANSFORMER_LAYER.compare("transformer layer", "needle", aims={"torch": 1.3})
+TRANSFORMER_LAYER.compare("transformer layer, heap kept", "needle heap kept", against=["needle", "torch", "numpy"])
 
 WORKLOADS = [TRANSFORMER_LAYER]
