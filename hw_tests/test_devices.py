@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from ops_cases import CASES, Draw
 
 import needle as ndl
-from needle import backend, nn
+from needle import backend, memory, nn
 from needle.gradcheck import gradgradcheck
 from needle.nn.blur import AdaptiveBlur
 
@@ -613,6 +613,23 @@ def test_running_out_of_memory_says_what_was_asked_what_is_free_and_who_holds_mo
     assert "held: 8,000 bytes, float64 of shape (1000,), the result of MulScalar" in text
     assert "held: 8,000 bytes, float64 of shape (1000,), a leaf" in text
     assert text.count("held:") <= 3
+
+
+def test_a_gpus_memory_is_told_in_arrays_cached_and_free(gpu):
+    gc.collect()
+    before = memory.pool_statistics(gpu)
+    held = on(gpu, 1000)
+    after = memory.pool_statistics(gpu)
+    assert after.used - before.used == held.realize_cached_data().nbytes == 8000
+    assert (after.free, after.total) == (before.free - 8000, before.total)
+    assert str(after).startswith("emulated()\n  used ")
+
+
+def test_the_cpu_has_no_pool():
+    with pytest.raises(ValueError, match="pool_statistics: arrays of the CPU"):
+        memory.pool_statistics(ndl.cpu())
+    with pytest.raises(TypeError, match="pool_statistics: a device is"):
+        memory.pool_statistics("cuda")
 
 
 # -------------------------------------------------------------------------------------------------------------- numbers

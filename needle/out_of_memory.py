@@ -25,12 +25,12 @@ def explanation(error: MemoryError, device: backend.Device) -> str:
     str
         With the free memory and the largest arrays that tensors and graphs hold.
     """
+    from .memory.pools import pool_statistics  # not at the top: memory is imported by those who look at it
+
     lines = [f"{device!r}: {error}"]
     if device != backend.cpu():
-        with device.current():
-            free, total = device.xp.cuda.Device().mem_info
-            pooled = device.xp.get_default_memory_pool().free_bytes()
-        lines.append(f"free: {free:,} of {total:,} bytes, and {pooled:,} in cupy's memory pool")
+        pool = pool_statistics(device)
+        lines.append(f"free: {pool.free:,} of {pool.total:,} bytes, and {pool.cached:,} in cupy's memory pool")
     lines += [f"held: {text}" for text in largest_holders(device, _HOLDERS)]
     return "\n  ".join(lines)
 

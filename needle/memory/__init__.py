@@ -13,6 +13,7 @@ from .holders import why_alive
 from .holdings import Holding, held_by
 from .naming import Chain
 from .peaks import Peak, peak
+from .pools import PoolStatistics, pool_statistics
 
 __all__ = [
     "Census",
@@ -24,6 +25,7 @@ __all__ = [
     "NodeCost",
     "Origin",
     "Peak",
+    "PoolStatistics",
     "graph_summary",
     "held_by",
     "history_warning",
@@ -33,6 +35,7 @@ __all__ = [
     "node_cost",
     "origin",
     "peak",
+    "pool_statistics",
     "recorded_nodes",
     "track",
     "why_alive",
