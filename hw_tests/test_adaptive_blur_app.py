@@ -148,7 +148,7 @@ def test_gradients_pass_through_the_whole_chain_to_spectrogram_and_radii():
     listener = Listener(stft, classes=3, bands=3, frames=4, hidden_dim=5)
     listener.eval()
     for tensor in (*listener.parameters(), *(value for _, value in listener.named_buffers())):
-        tensor.cached_data = tensor.cached_data.astype(np.float64)
+        tensor.cached_data = tensor.detach().astype("float64").cached_data
     lengths = [6, 4]
     shrink = ndl.Tensor(
         np.stack([resampling_matrix(length, 4, 6) for length in lengths]).astype(np.float64), requires_grad=False

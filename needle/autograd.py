@@ -375,7 +375,7 @@ def _as_arrays(data: Any, like: list) -> Any:
 
 
 def _copy_arrays(data: Any) -> Any:
-    return tuple([item.copy() for item in data]) if isinstance(data, tuple) else data.copy()
+    return tuple([backend.copy(item) for item in data]) if isinstance(data, tuple) else backend.copy(data)
 
 
 def _edge(value: Value, reads_array: bool) -> Any:
@@ -617,7 +617,7 @@ class Tensor(Value):
             tensor = leaf.ref()
             if tensor is not None:  # one leaf has two stubs if its data was rebound between two uses
                 if not create_graph:
-                    cotangent = cotangent.copy() if id(cotangent) in given else cotangent
+                    cotangent = backend.copy(cotangent) if id(cotangent) in given else cotangent
                     given.add(id(cotangent))
                 cotangent = _as_gradient(cotangent)
                 tensor.grad = tensor.grad + cotangent if tensor in fresh else cotangent
@@ -964,7 +964,7 @@ def _as_gradient(cotangent: Any) -> Any:
     if isinstance(cotangent, np.generic) or (type(cotangent) is _ndarray and not cotangent.flags.writeable):
         cotangent = np.array(cotangent)
     elif type(cotangent) is not _ndarray and 0 in cotangent.strides:  # on a GPU such a view can be written into
-        cotangent = backend.compute(lambda a: a.copy(), (cotangent,))
+        cotangent = backend.copy(cotangent)
     return Tensor._from_array(cotangent, False)
 
 

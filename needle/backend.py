@@ -334,6 +334,12 @@ def zeros_like(array: Array) -> Array:
     return device_of(array).zeros(array.shape, array.dtype)
 
 
+def copy(array: Array) -> Array:
+    """A copy of `array`, on its device."""
+    with scope(array):
+        return array.copy()
+
+
 def device_for(data: Any) -> Device:
     """Where a tensor of `data` is made if no device is named: a GPU's array stays there, else the default device."""
     found = _array_type(data)

@@ -6,7 +6,6 @@ in the binding's file.
 
 from __future__ import annotations
 
-import ctypes
 import importlib.util
 import inspect
 import pathlib
@@ -30,18 +29,21 @@ def _signature(name: str) -> inspect.Signature:
     return parse(found.group(1).decode())
 
 
-def _memory(address: int, count: int, dtype: np.dtype) -> np.ndarray:
-    """`count` numbers from `address` on."""
-    return np.frombuffer((ctypes.c_char * (count * dtype.itemsize)).from_address(address), dtype)
+class _Memory:
+    """What lies at an address, for ``np.asarray``."""
+
+    def __init__(self, address: int, dtype: np.dtype, shape: tuple = (), strides: tuple = ()):
+        bytes_between = tuple([step * dtype.itemsize for step in strides])
+        self.__array_interface__ = {
+            "version": 3, "data": (address, False), "typestr": dtype.str, "shape": shape, "strides": bytes_between,
+        }  # fmt: skip
 
 
 def _matrices(start: int, dtype: np.dtype, rows: int, columns: int, leading: int, stride: int, count: int) -> Any:
     """A view of `count` matrices that are laid out by columns."""
     if leading < max(rows, 1):
         raise ValueError(f"cuBLAS: leading dimension {leading} of a matrix with {rows} rows")
-    memory = _memory(start, stride * (count - 1) + leading * (columns - 1) + rows, dtype)
-    strides = [step * dtype.itemsize for step in (stride, 1, leading)]
-    return np.lib.stride_tricks.as_strided(memory, (count, rows, columns), strides)
+    return np.asarray(_Memory(start, dtype, (count, rows, columns), (stride, 1, leading)))
 
 
 def _gemm_strided_batched(name: str, dtype: np.dtype) -> Callable:
@@ -55,7 +57,7 @@ def _gemm_strided_batched(name: str, dtype: np.dtype) -> Callable:
             stored = _matrices(at[0], dtype, *(shape[::-1] if transposed else shape), *at[1:], count)
             operands.append(stored.swapaxes(1, 2) if transposed else stored)
         result = _matrices(given["C"], dtype, m, n, given["ldc"], given["strideC"], count)
-        alpha, beta = (_memory(given[key], 1, dtype)[0] for key in ("alpha", "beta"))
+        alpha, beta = (np.asarray(_Memory(given[key], dtype)) for key in ("alpha", "beta"))
         product = alpha * np.matmul(*operands)
         result[...] = product + beta * result if beta else product
         record("launch", name, size=result.nbytes + sum(operand.nbytes for operand in operands))

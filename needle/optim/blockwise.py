@@ -270,12 +270,13 @@ class BlockwiseOptimizer(Optimizer):
 
     def _average(self, name: str) -> dict[Tensor, Array]:
         """One of the `_averages`, by parameter, as a copy."""
-        states, factor = self._state_by_position(), 1 - getattr(self, self._averages[name])
-        return {
-            p: (states[i][name] * factor).reshape(p.shape)
-            for i, p in enumerate(self.params)
-            if name in states.get(i, {})
-        }
+        factor, found = 1 - getattr(self, self._averages[name]), {}
+        for position, state in self._state_by_position().items():
+            if name in state:
+                p = self.params[position]
+                with backend.scope(state[name]):
+                    found[p] = (state[name] * factor).reshape(p.shape)
+        return found
 
     # -- saving
 
@@ -345,7 +346,8 @@ class BlockwiseOptimizer(Optimizer):
             self._make_chunks()
         for position, own in self._state_by_position().items():
             for key, array in own.items():
-                array[...] = backend.device_of(array).array(arrays[f"{key}.{position}"]).reshape(-1)
+                with backend.scope(array):
+                    array[...] = backend.device_of(array).array(arrays[f"{key}.{position}"]).reshape(-1)
 
     # -- settings
 
