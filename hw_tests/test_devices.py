@@ -511,6 +511,15 @@ def test_a_graph_over_two_gpus_goes_back_the_way_it_came():
         np.testing.assert_allclose(x.grad.numpy(), 6 * x.numpy() + 1)
 
 
+def test_a_gradient_on_another_gpu_than_its_parameter_is_an_error_before_anything_changes():
+    w = on(emulated.device(0), 2)
+    before = w.numpy()
+    w.grad = on(emulated.device(1), 2)
+    with pytest.raises(ValueError, match=r"on emulated\(\), its gradient \(2,\) on emulated\(1\)"):
+        ndl.optim.SGD([w]).step()
+    np.testing.assert_array_equal(w.numpy(), before)
+
+
 def test_an_optimizer_follows_its_model_to_a_gpu(gpu):
     model = nn.Linear(3, 2, device=ndl.cpu())
     optimizer = ndl.optim.Adam(model.parameters())

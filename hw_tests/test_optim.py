@@ -541,7 +541,7 @@ def test_a_gradient_of_another_shape_is_an_error_before_anything_changes():
     a, b = ndl.Tensor([1.0]), ndl.Tensor([1.0, 2.0])
     a.grad, b.grad = ndl.Tensor([1.0]), ndl.Tensor([1.0])
     optimizer = Adam([a, b])
-    with pytest.raises(ValueError, match=r"Adam: parameter 1 has shape \(2,\) on \w+\(\), its gradient \(1,\)"):
+    with pytest.raises(ValueError, match=r"Adam: parameter 1 has shape \(2,\) on \w+\(1?\), its gradient \(1,\)"):
         optimizer.step()
     assert a.numpy().tolist() == [1.0] and optimizer.t == 0
 
@@ -651,8 +651,8 @@ def test_state_follows_a_parameter_to_another_dtype():
     w = ndl.Tensor(np.ones(3, dtype="float32"))
     optimizer = Adam([w])
     run(optimizer, [[np.ones(3, dtype="float32")]])
-    m = optimizer.m[w]
-    w.cached_data = w.cached_data.astype("float64")
+    m = ndl.backend.to_numpy(optimizer.m[w])
+    w.cached_data = w.detach().astype("float64").cached_data
     run(optimizer, [[np.zeros(3)]])
     assert optimizer.m[w].dtype == "float64"
     close(optimizer.m[w], 0.9 * m, 1e-6)

@@ -80,7 +80,8 @@ class ndarray:
         return cupy.array, (self.get(),)
 
     def __deepcopy__(self, memo: dict) -> ndarray:
-        return self.copy()
+        with self.device:
+            return self.copy()
 
     def __repr__(self) -> str:
         return repr(self.get())

@@ -149,8 +149,9 @@ class BlockwiseOptimizer(Optimizer):
                     f"{type(self).__name__}: the gradient of parameter {position} is a {type(p.grad).__name__}, "
                     "not a Tensor"
                 )
-            gradient = p.grad.realize_cached_data()
-            if gradient.shape != p.cached_data.shape or type(gradient) is not type(p.cached_data):
+            gradient, array = p.grad.realize_cached_data(), p.cached_data
+            together = type(gradient) is type(array) is np.ndarray or p.grad.device == p.device
+            if gradient.shape != array.shape or not together:
                 raise ValueError(
                     f"{type(self).__name__}: parameter {position} has shape {p.shape} on {p.device}, "
                     f"its gradient {p.grad.shape} on {p.grad.device}"
