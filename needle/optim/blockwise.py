@@ -245,22 +245,15 @@ class BlockwiseOptimizer(Optimizer):
         scratch: dict[Any, list[Array]] = {}
         for members in groups:
             arrays = [self.params[i].cached_data for i in members]
-            chunk = _Chunk(members, arrays, names)
-            for which, position in enumerate(members):
-                for name, array in chunk.state_of(which).items():
-                    if name in before.get(position, {}):
-                        array[...] = backend.device_of(array).array(before[position][name], dtype=array.dtype)
-            chunks.append(chunk)
-            if chunk.fused:
-                continue
-            place, size = places[members[0]], chunk.bounds[-1]
-            block = min(size, BLOCK) if chunk.xp is np else size
-            packed = size if len(members) > 1 else 0
-            for which, (length, old) in enumerate(
-                zip((block, packed, packed), scratch.setdefault(place, [arrays[0][:0].reshape(-1)] * 3))
-            ):
-                if old.size < length:
-                    scratch[place][which] = chunk.xp.empty(length, arrays[0].dtype)
+            with backend.scope(arrays[0]):
+                chunk = _Chunk(members, arrays, names)
+                chunks.append(chunk)
+                for which, position in enumerate(members):
+                    for name, array in chunk.state_of(which).items():
+                        if name in before.get(position, {}):
+                            array[...] = backend.device_of(array).array(before[position][name], dtype=array.dtype)
+                if not chunk.fused:
+                    _enlarge(scratch.setdefault(places[members[0]], [arrays[0][:0].reshape(-1)] * 3), chunk)
         self._chunks, self._places, self._scratch = chunks, places, scratch
 
     def _state_by_position(self) -> dict[int, dict[str, Array]]:
@@ -380,6 +373,15 @@ def _differences(what: str, wanted: set[str], got: set[str]) -> list[str]:
         if names:
             found.append(f"{text} {what}{'s' if len(names) > 1 else ''} {', '.join(sorted(names))}")
     return found
+
+
+def _enlarge(scratch: list[Array], chunk: _Chunk) -> None:
+    """Make the arrays for intermediate values large enough: for a block, and for a pack's values and slopes."""
+    size = chunk.bounds[-1]
+    packed = size if len(chunk.members) > 1 else 0
+    for which, length in enumerate((min(size, BLOCK) if chunk.xp is np else size, packed, packed)):
+        if scratch[which].size < length:
+            scratch[which] = chunk.xp.empty(length, scratch[which].dtype)
 
 
 def _place(array: Array) -> Any:
