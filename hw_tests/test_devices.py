@@ -500,6 +500,20 @@ def test_two_gpus_compute_each_on_its_own_arrays():
     assert results[0] == results[1]
 
 
+def test_copies_and_fillings_are_made_on_the_gpu_of_their_array_though_another_is_current():
+    device = emulated.device(1)
+    a, b, out_grad = (on(device, 3) for _ in range(3))
+    (a + b).backward(out_grad, create_graph=False)  # all three would share one array
+    for tensor, expected in (
+        (a.grad, out_grad.numpy()),
+        (b.grad, out_grad.numpy()),
+        (ndl.init.zeros_like(a), np.zeros(3)),
+        (ndl.init.ones_like(a), np.ones(3)),
+    ):
+        assert tensor.device == device
+        np.testing.assert_array_equal(tensor.numpy(), expected)
+
+
 def test_a_graph_over_two_gpus_goes_back_the_way_it_came():
     first, second = emulated.device(0), emulated.device(1)
     x = on(first, 3)

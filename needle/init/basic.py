@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import backend
 from ..autograd import Tensor
-from ..backend import Device, Shape, array_module, as_device, as_dtype
+from ..backend import Device, Shape, as_device, as_dtype
 from ..ops.checks import as_array, as_integer, check_real
 
 
@@ -193,7 +193,7 @@ def one_hot(
 
 def zeros_like(array: Any, *, device: Device | None = None, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     """Zeros of the shape and, by default, dtype and device of `array`."""
-    return _filled_like(array, "zeros_like", device, dtype, requires_grad)
+    return _filled_like(array, "zeros", device, dtype, requires_grad)
 
 
 def ones_like(array: Any, *, device: Device | None = None, dtype: Any = None, requires_grad: bool = False) -> Tensor:
@@ -205,21 +205,18 @@ def ones_like(array: Any, *, device: Device | None = None, dtype: Any = None, re
     >>> ndl.init.ones_like(ndl.Tensor([3, 4]))
     needle.Tensor([1 1])
     """
-    return _filled_like(array, "ones_like", device, dtype, requires_grad)
+    return _filled_like(array, "ones", device, dtype, requires_grad)
 
 
-def _filled_like(array: Any, function: str, device: Device | None, dtype: Any, requires_grad: bool) -> Tensor:
+def _filled_like(array: Any, what: str, device: Device | None, dtype: Any, requires_grad: bool) -> Tensor:
     data = array.realize_cached_data() if isinstance(array, Tensor) else array
     if not backend.is_array(data):
-        data = as_array(function, "numbers", data)
+        data = as_array(f"{what}_like", "numbers", data)
     if data.dtype.kind not in "fiub":
-        raise TypeError(f"{function}: an array of numbers is needed, got dtype {data.dtype}")
+        raise TypeError(f"{what}_like: an array of numbers is needed, got dtype {data.dtype}")
     like = backend.device_of(data) if device is None else device, data.dtype if dtype is None else dtype
-    device, dtype = _place(function, *like)
-    filled = getattr(array_module(data), function)(data, dtype=dtype)
-    if device != backend.device_of(filled):
-        filled = device.array(filled)
-    return _owned(filled, requires_grad)
+    device, dtype = _place(f"{what}_like", *like)
+    return _owned(getattr(device, what)(data.shape, dtype), requires_grad)
 
 
 def _place(name: str, device: Any, dtype: Any) -> tuple[Device, np.dtype]:
