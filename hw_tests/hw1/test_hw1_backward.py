@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hw1_gradients import assert_gradients_are_right, random
+from homework_gradients import assert_gradients_are_right, random
 
 import needle as ndl
 

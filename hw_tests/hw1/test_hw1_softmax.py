@@ -1,7 +1,7 @@
 """Homework 1, a network by hand: the softmax loss and an epoch of gradient descent on two layers."""
 
 import numpy as np
-from hw1_gradients import assert_gradients_are_right, random
+from homework_gradients import assert_gradients_are_right, random
 
 import needle as ndl
 from apps.simple_ml import nn_epoch, softmax_loss

@@ -1,4 +1,4 @@
-"""How this homework checks a gradient: against central differences, with a random cotangent, in float64."""
+"""How homework tests check a gradient: against central differences, with a random cotangent, in float64."""
 
 import numpy as np
 
