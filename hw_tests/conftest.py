@@ -37,9 +37,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(autouse=True)
-def seed_numpy():
-    """Every test sees the same random numbers, whatever ran before it."""
+def same_start(request):
+    """Every test sees the same random numbers, and the same current GPU, whatever ran before it."""
     np.random.seed(0)
+    if request.config.getoption("--device", "cpu") != "cpu":
+        from needle import backend
+
+        backend.default_device().xp.cuda.Device(0).use()
 
 
 @pytest.fixture

@@ -176,7 +176,7 @@ def _apply_to_mixed(op: Op, result: type[Value], args: tuple) -> Any:
         return op.compute(*args)
     like = next((arg for arg in args if isinstance(arg, Tensor)), None)
     if like is None and all(backend.is_array(arg) or isinstance(arg, tuple) for arg in args):
-        return op.compute(*args)
+        return backend.compute(op.compute, args)
     device = like.device if like is not None else None
     tensors = tuple(a if isinstance(a, Value) else Tensor(a, device=device, requires_grad=False) for a in args)
     return result.make_from_op(op, tensors)
