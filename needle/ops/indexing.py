@@ -148,17 +148,23 @@ def _check_bounds(parts: tuple, shape: Shape) -> None:
         if isinstance(part, int) and not -size <= part < size:
             raise IndexError(f"GetItem: index {part} is out of range for axis {axis} of size {size}")
         if backend.is_array(part) and part.size:
-            low, high = int(part.min()), int(part.max())
+            with backend.scope(part):
+                low, high = int(part.min()), int(part.max())
             if low < -size or high >= size:
                 raise IndexError(f"GetItem: indices {low} to {high} are out of range for axis {axis} of size {size}")
         axis += 1
+
+
+def _count(mask: Array) -> int:
+    with backend.scope(mask):
+        return int(mask.sum())
 
 
 def _check_arrays(parts: tuple) -> None:
     """Raise if the index arrays do not broadcast together, where a mask counts as the integers that it stands for."""
     arrays = [p for p in parts if backend.is_array(p)]
     if len(arrays) > 1:
-        shapes = [(int(p.sum()),) if _is_mask(p) else p.shape for p in arrays]
+        shapes = [(_count(p),) if _is_mask(p) else p.shape for p in arrays]
         try:
             np.broadcast_shapes(*shapes)
         except ValueError:
