@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import needle as ndl
-from needle.memory import held_by, live_tensors
-from needle.memory.census import all_arrays, bytes_of
+from needle.memory import held_by, live_tensors, no_growth
+from needle.memory.census import all_arrays, bytes_of, live_nodes
+from needle.memory.cost import depths
 
 
 def test_every_live_tensor_is_counted_by_what_it_is():
@@ -133,3 +134,11 @@ def test_memory_that_an_object_holds_twice_is_listed_once():
     holder.b, holder.c = holder.a.detach(), holder.a.numpy()
     holder.self = holder
     assert [h.name for h in held_by(holder)] == ["Holder.a"]
+
+
+@pytest.mark.parametrize("made", [ndl.Tensor, ndl.TensorTuple, ndl.autograd.Stub])
+def test_what_another_thread_is_just_making_is_looked_over(made):
+    half = object.__new__(made)
+    assert all(node is not half for node in [*live_nodes(), *depths(live_nodes())])
+    live_tensors()
+    no_growth(steps=1)(lambda: ndl.Tensor([1.0]))()

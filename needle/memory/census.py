@@ -37,13 +37,20 @@ def array_types() -> set[type]:
 def live_values() -> list[Value]:
     """Every `Value` that is alive, garbage in cycles included."""
     types = subclasses(Value)
-    return [item for item in gc.get_objects() if type(item) in types]
+    return [item for item in gc.get_objects() if type(item) in types and _is_made(item)]
+
+
+def _is_made(node: Any) -> bool:
+    """False for what is just being made, in another thread."""
+    return (
+        hasattr(node, "_inputs") and hasattr(node, "cached_data") and (type(node) is not Stub or hasattr(node, "ref"))
+    )
 
 
 def live_nodes() -> list[Any]:
     """Every `Value`, and every node of a graph whose tensor is gone: the graph has a `Stub` in its place."""
     types = subclasses(Value) | {Stub}
-    found = [item for item in gc.get_objects() if type(item) in types]
+    found = [item for item in gc.get_objects() if type(item) in types and _is_made(item)]
     return [item for item in found if type(item) is not Stub or (item.op is not None and item.ref() is None)]
 
 

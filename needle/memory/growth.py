@@ -76,8 +76,6 @@ class Moment:
 
 def _kind(node: Any) -> tuple[str, str, Origin | None]:
     """What tensors are grouped by: op, shapes and the line that made them."""
-    if not hasattr(node, "cached_data"):  # in the making
-        return type(node).__name__, "", None
     return op_name(node), shapes(node), origin(node)
 
 
