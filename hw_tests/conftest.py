@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 # Scripts, and what cannot be imported without cupy or PyTorch, hold no doctests.
-collect_ignore = ["launch_table.py", "torch_reference.py", *(() if importlib.util.find_spec("cupy") else ("emulated",))]
+_HAS_CUPY = importlib.util.find_spec("cupy") is not None
+collect_ignore = ["launch_table.py", "torch_reference.py", *(() if _HAS_CUPY else ("emulated",))]
 
 pytest.register_assert_rewrite("shared")
 
@@ -26,6 +27,10 @@ def pytest_configure(config: pytest.Config) -> None:
     if name != "cpu":
         from needle import backend
 
+        missing = "cupy is not installed: pip install '.[cuda-test]'" if name == "emulated" and not _HAS_CUPY else ""
+        missing = missing or (backend.cuda()._missing() if name == "cuda" else "")
+        if missing:
+            raise pytest.UsageError(f"--device {name}: {missing}")
         if name == "emulated":
             import emulated
 

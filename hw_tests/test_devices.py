@@ -690,6 +690,11 @@ def test_random_numbers_of_a_gpu_that_nobody_seeded_can_be_drawn_again_too(gpu, 
     assert ndl.random.uniform((3,), "float32", gpu).get().tolist() == first
 
 
+def test_random_numbers_go_on_from_no_other_state():
+    with pytest.raises(TypeError, match=r"random\.set_state: a state that get_state\(\) gave is needed, got int"):
+        ndl.random.set_state(3)
+
+
 @pytest.mark.parametrize("value, error", [(-1, ValueError), (2**32, ValueError), (1.5, TypeError), (True, TypeError)])
 def test_a_seed_is_a_number_of_32_bits(value, error):
     with pytest.raises(error, match=r"random\.seed"):

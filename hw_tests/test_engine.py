@@ -240,6 +240,16 @@ def test_grad_sums_over_outputs_and_takes_their_cotangents():
     assert g.numpy().tolist() == [2, 2 + 40]
 
 
+def test_a_constant_has_no_gradient_unless_an_unused_input_is_allowed():
+    x = ndl.Tensor([1.0, 2.0])
+    slope = ndl.grad((x * 3).sum(), x)  # 3, whatever x is
+    with pytest.raises(ValueError, match=r"does not require grad.*allow_unused=True\) gives zeros"):
+        ndl.grad(slope.sum(), x)
+    assert ndl.grad(slope.sum(), x, allow_unused=True).numpy().tolist() == [0, 0]
+    both = ndl.grad([slope.sum(), (x * x).sum()], x, allow_unused=True)
+    assert both.numpy().tolist() == [2, 4]
+
+
 def test_grad_of_an_unused_input_is_an_error_unless_allowed():
     x, y = ndl.Tensor(1.0), ndl.Tensor([1.0, 2.0])
     with pytest.raises(ValueError, match="input 1"):

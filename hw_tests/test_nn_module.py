@@ -212,3 +212,15 @@ def test_every_module_refuses_what_is_no_device_or_no_floating_dtype(name):
 def test_apply_takes_a_function(fn):
     with pytest.raises(TypeError, match=r"^Linear.apply: a function of a module is needed, got"):
         nn.Linear(1, 1).apply(fn)
+
+
+@pytest.mark.parametrize("value", [ndl.Tensor([1.0]), np.ones((2, 2)), 3], ids=["tensor", "array", "number"])
+def test_a_parameter_is_not_replaced_by_what_no_optimizer_would_find(value):
+    layer = nn.Linear(2, 2)
+    before = layer.weight
+    with pytest.raises(TypeError, match=r"Linear: weight is a parameter, got \w+: assign another Parameter"):
+        layer.weight = value
+    assert layer.weight is before
+    layer.weight = nn.Parameter(np.ones((2, 2)))
+    layer.bias = None
+    assert layer.parameters() == [layer.weight]

@@ -925,7 +925,8 @@ def _seed(output: Tensor, out_grad: Any) -> Tensor:
     if not output.requires_grad:
         raise ValueError(
             "backward: this tensor does not require grad; none of the tensors it was computed from does, "
-            "or it was made under no_grad() or by detach()"
+            "or it was made under no_grad() or by detach() (or it is a gradient that is constant, as a linear "
+            "function's: grad(..., allow_unused=True) gives zeros)"
         )
     array = output.realize_cached_data()
     if out_grad is None:
@@ -989,7 +990,8 @@ def grad(
     create_graph, retain_graph : bool
         As in `Tensor.backward`.
     allow_unused : bool
-        Whether an input that no output depends on gets zeros; by default that is an error.
+        Whether an input that no output depends on gets zeros, as where an output is a constant; by default that is an
+        error.
 
     Returns
     -------
@@ -1021,7 +1023,10 @@ def grad(
         raise ValueError(f"grad: {len(out_grads)} out_grads for {len(outputs)} outputs")
     if retain_graph is None:
         retain_graph = create_graph
-    with backend.scope([output.cached_data for output in outputs if isinstance(output, Value)]):
+    if allow_unused:  # a constant depends on no input
+        pairs = [pair for pair in zip(outputs, out_grads) if pair[0].requires_grad]
+        outputs, out_grads = [output for output, _ in pairs], [out_grad for _, out_grad in pairs]
+    with backend.scope([output.cached_data for output in outputs]):
         found = _propagate(outputs, out_grads, create_graph, retain_graph, targets=wanted)
     for edge in [e for e in found if type(e) is Stub]:
         tensor, cotangent = edge.ref(), found.pop(edge)

@@ -86,8 +86,10 @@ def get_state() -> State:
 
 
 def set_state(state: State) -> None:
-    """Go on from a state that `get_state` gave."""
+    """Go on from a state that `get_state` gave; anything else is a TypeError."""
     global _seed, _draws
+    if not isinstance(state, State):
+        raise TypeError(f"random.set_state: a state that get_state() gave is needed, got {type(state).__name__}")
     np.random.set_state(state.numpy)
     _seed, _draws = state.seed, state.draws
 

@@ -68,6 +68,14 @@ class Module:
         backend.as_dtype(type(self).__name__, dtype, "f")
         self.training = True
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(vars(self).get(name), Parameter) and not (value is None or isinstance(value, Parameter)):
+            raise TypeError(
+                f"{type(self).__name__}: {name} is a parameter, got {type(value).__name__}: assign another Parameter, "
+                f"new values to {name}.data, or None"
+            )
+        super().__setattr__(name, value)
+
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What calling the module computes."""
         raise NotImplementedError(f"{type(self).__name__} has no forward: define it to say what calling it computes")
