@@ -648,6 +648,13 @@ def test_a_gpus_memory_is_told_in_arrays_cached_and_free(gpu):
     assert str(after).startswith("emulated()\n  used ")
 
 
+@pytest.mark.parametrize("index", [0, 1])
+def test_the_peak_on_a_gpu_is_that_gpus_own(index):
+    x, other = (on(emulated.device(i), 1000) for i in (index, 1 - index))
+    found = memory.peak(lambda: (other * other, Planted(lambda a: a * 1 * 2)(x)), device=emulated.device(index))
+    assert (found.bytes, found.after) == (2 * 8000, 8000)  # the product that is no tensor counts, too
+
+
 def test_the_cpu_has_no_pool():
     with pytest.raises(ValueError, match="pool_statistics: arrays of the CPU"):
         memory.pool_statistics(ndl.cpu())

@@ -26,7 +26,7 @@ class ndarray:
         if values.dtype.kind not in "biufc" or values.dtype.itemsize > 16 or values.dtype == np.longdouble:
             raise ValueError(f"Unsupported dtype {values.dtype}")
         if base is None:
-            memory.pool.take(values.nbytes)
+            memory.pool.take(device, values.nbytes)
             self._owned = values.nbytes
         self._values = values
         self.base = base
@@ -34,7 +34,7 @@ class ndarray:
 
     def __del__(self) -> None:
         if self._owned:
-            memory.pool.give_back(self._owned)
+            memory.pool.give_back(self.device, self._owned)
 
     # -- what it is
 

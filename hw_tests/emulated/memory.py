@@ -18,42 +18,60 @@ class OutOfMemoryError(MemoryError):
 
 
 class Pool:
-    """The memory pool: bytes in arrays that are alive."""
+    """The memory pools, one for each GPU: bytes in arrays that are alive. What is asked is about the current GPU."""
 
     def __init__(self) -> None:
-        self.used = 0
-        self.limit = 0
+        self._used = [0] * DEVICES
+        self._limits = [0] * DEVICES
 
-    def take(self, size: int) -> None:
+    def take(self, device: Device, size: int) -> None:
         """Count an allocation, or raise as if the GPU were full."""
-        if self.limit and self.used + size > self.limit:
-            raise OutOfMemoryError(size, self.used, self.limit)
-        self.used += size
+        used, limit = self._used[device.id], self._limits[device.id]
+        if limit and used + size > limit:
+            raise OutOfMemoryError(size, used, limit)
+        self._used[device.id] += size
+        for hook in _hooks:
+            hook.malloc_postprocess(device_id=device.id, size=size, mem_size=size, mem_ptr=0, pmem_id=0)
 
-    def give_back(self, size: int) -> None:
-        self.used -= size
+    def give_back(self, device: Device, size: int) -> None:
+        self._used[device.id] -= size
 
     # cupy's names
 
     def used_bytes(self) -> int:
-        return self.used
+        return self._used[_current[-1]]
 
     def total_bytes(self) -> int:
-        return self.used
+        return self.used_bytes()
 
     def free_bytes(self) -> int:
         return 0
 
     def set_limit(self, size: int | None = None, fraction: float | None = None) -> None:
-        self.limit = size or 0
+        self._limits[_current[-1]] = size or 0
 
     def get_limit(self) -> int:
-        return self.limit
+        return self._limits[_current[-1]]
 
     def free_all_blocks(self, stream: Any = None) -> None:
         pass
 
 
+class MemoryHook:
+    """``cupy.cuda.MemoryHook``: called after each allocation while it is entered."""
+
+    def __enter__(self) -> MemoryHook:
+        _hooks.append(self)
+        return self
+
+    def __exit__(self, *exc_info: Any) -> None:
+        _hooks.remove(self)
+
+    def malloc_postprocess(self, **kwargs: Any) -> None:
+        pass
+
+
+_hooks: list[MemoryHook] = []
 pool = Pool()
 _current = [0]
 
@@ -85,8 +103,9 @@ class Device:
 
     @property
     def mem_info(self) -> tuple[int, int]:
-        total = pool.limit or 2**34
-        return total - pool.used, total
+        with self:
+            total = pool.get_limit() or 2**34
+            return total - pool.used_bytes(), total
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Device) and self.id == other.id

@@ -183,6 +183,7 @@ _OWN: dict[str, Any] = {
     "get_default_memory_pool": lambda: memory.pool,
     "cuda.get_cublas_handle": lambda: 0,
     "cuda.Device": memory.Device,
+    "cuda.MemoryHook": memory.MemoryHook,
     "cuda.Stream": memory.Stream,
     "cuda.get_current_stream": memory.Stream,
     "cuda.memory.OutOfMemoryError": memory.OutOfMemoryError,

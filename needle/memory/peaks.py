@@ -176,28 +176,30 @@ class _Pool:
     """Memory that CuPy's pool has handed out on one GPU."""
 
     def __init__(self, device: Device):
+        self._device = device
         self._pool = device.xp.get_default_memory_pool()
         self._highest = 0
 
     @contextmanager
     def measured(self) -> Iterator[None]:
-        cuda = sys.modules["cupy"].cuda
         pool = self
 
-        class Hook(cuda.MemoryHook):  # type: ignore[name-defined]
+        class Hook(self._device.xp.cuda.MemoryHook):  # type: ignore[name-defined]
             """Looks at the level after each allocation."""
 
             name = "needle.memory.peak"
 
-            def malloc_postprocess(self, **_: Any) -> None:
-                pool._highest = max(pool._highest, pool.now())
+            def malloc_postprocess(self, *, device_id: int, **_: Any) -> None:
+                if device_id == pool._device.index:
+                    pool._highest = max(pool._highest, pool.now())
 
         self._highest = self.now()
         with Hook():
             yield
 
     def now(self) -> int:
-        return int(self._pool.used_bytes())
+        with self._device.current():  # the pool tells of the current GPU
+            return int(self._pool.used_bytes())
 
     def highest(self) -> int:
         return self._highest
