@@ -117,9 +117,11 @@ def test_launches_bytes_uploads_and_syncs_are_counted():
         b.sum().item()
         bool(b[0] > 0)
         a[a > 0]
-    assert (counts.uploads, counts.downloads) == (1, 3)
-    assert counts.names["launch add"] == 1
-    assert counts.syncs == 3  # item, bool, and the size of what a mask picks
+        a[a > 0] = 2
+        xp.copyto(a, 3.0, where=a > 0)
+    assert (counts.uploads, counts.downloads) == (1, 4)
+    assert counts.names["launch add"] == counts.names["launch copyto"] == 1
+    assert counts.syncs == 4  # item, bool, and how much a mask picks, to read it and to write there
 
 
 def test_a_view_is_no_launch_and_shares_memory():

@@ -28,7 +28,7 @@ def wrap_index(index: Any, shape: tuple[int, ...], reading: bool) -> tuple[tuple
             axis += len(shape) - used
         elif _is_mask(value):
             copies = True
-            if reading:
+            if reading and value.size:
                 record("sync", "mask", size=1)
             axis += value.ndim
         else:
@@ -64,7 +64,7 @@ def _part(part: Any) -> Any:
 def assign(target: np.ndarray, index: tuple, value: Any) -> None:
     """``target[index] = value``, element by element in random order where an index array could name one twice."""
     if not any(isinstance(i, np.ndarray) and i.dtype.kind != "b" for i in index):
-        if any(_is_mask(i) for i in index) and isinstance(value, np.ndarray) and value.ndim:
+        if any(_is_mask(i) and i.size for i in index):  # cupy counts what is true first, whatever is assigned
             record("sync", "mask", size=1)
         target[index] = value
         return

@@ -44,7 +44,7 @@ def call(path: str, function: Any, args: tuple, kwargs: dict, launches: int) -> 
     keywords.pop("blocking", None)
     out = kwargs.get("out")
     result = function(*plain, **keywords)
-    if isinstance(out, ndarray):
+    if isinstance(out, ndarray) or result is None:  # copyto gives None
         record("launch", path, launches, size=sum(a.nbytes for a in arrays))
         return out
     return launch(path, result, *arrays, times=launches)

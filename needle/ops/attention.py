@@ -173,7 +173,8 @@ def _heads_inside(xp: Any, shape: tuple[int, ...], dtype: Any) -> Array:
 def future(xp: Any, queries: int, keys: int, dtype: Any) -> Array:
     """−∞ where a key comes after the query, else 0: (queries, keys), the last query being level with the last key."""
     mask = xp.zeros((queries, keys), dtype=dtype)
-    mask[xp.arange(keys) > xp.arange(queries)[:, None] + (keys - queries)] = -xp.inf
+    # Not mask[later] = −∞: a GPU would have to be waited for, to know how many are later.
+    xp.copyto(mask, -xp.inf, where=xp.arange(keys) > xp.arange(queries)[:, None] + (keys - queries))
     return mask
 
 
