@@ -420,6 +420,26 @@ def test_an_op_gives_the_same_on_the_gpu_without_waiting_for_it(op, data):
             assert x.grad is None or x.grad.device == device
 
 
+@pytest.mark.parametrize("make", [lambda a, n: a**n, lambda a, n: a ** xp.array([n, 1]), lambda a, n: 2 ** (a * n)])
+def test_an_integer_to_a_negative_integer_power_is_an_error_on_a_gpu_too(gpu, make):
+    assert (xp.array([2, 1, -1, -1]) ** xp.array([-1, -1, -1, -2])).get().tolist() == [0, 1, -1, 1]  # cupy's own
+    a = ndl.Tensor([3, 2])
+    assert make(a, 2).dtype == "int64"
+    assert (ndl.Tensor([True, False]) ** 3).numpy().tolist() == [1, 0]
+    with pytest.raises(ValueError, match="an integer to a negative integer power is a fraction"):
+        make(a, -1)
+    with emulated.counting(forbid_syncs=True):
+        a**2, a.astype("float64") ** ndl.ops.negate(a)
+
+
+def test_integers_are_compared_with_numbers_beyond_their_dtype(gpu):
+    with pytest.raises(OverflowError):  # cupy's own
+        xp.array([1], "uint8") < 300  # noqa: B015
+    a = ndl.Tensor(np.array([1, 255]), dtype="uint8")
+    for comparison in (lambda x: x < 300, lambda x: x <= -1, lambda x: x > 300, lambda x: x >= -1, lambda x: x < 255):
+        np.testing.assert_array_equal(comparison(a).numpy(), comparison(a.numpy()))
+
+
 # ------------------------------------------------------------------------------------------------------- moving, mixing
 
 

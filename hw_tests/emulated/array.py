@@ -214,6 +214,17 @@ def operand(value: Any) -> Any:
     raise TypeError(f"Unsupported type {type(value)}")
 
 
+def power(base: Any, exponent: Any, **kwargs: Any) -> Any:
+    """``numpy.power``, but an integer to a negative integer power is no error: 0, or ±1 if it is ±1."""
+    try:
+        return np.power(base, exponent, **kwargs)
+    except ValueError:
+        if kwargs:
+            raise
+    small = np.where(np.abs(base) == 1, np.power(base, np.abs(exponent) % 2), 0)
+    return np.where(exponent < 0, small, np.power(base, np.maximum(exponent, 0))).astype(np.result_type(base, exponent))
+
+
 # --------------------------------------------------------------------------------------------------- generated methods
 
 
@@ -227,6 +238,8 @@ def _binary(name: str, function: Callable) -> Callable:
             and not isinstance(other, (np.ndarray, np.generic))
         ):
             return NotImplemented
+        if name in _COMPARISONS and type(other) is int and self.dtype.kind in "iu":
+            self.dtype.type(0) + other  # cupy makes the number one of this dtype, which raises OverflowError
         times = matmul_launches(self, other) if name == "matmul" else 1
         return launch(name, function(operand(self), operand(other)), self, other, times=times)
 
@@ -282,7 +295,7 @@ def _method(name: str, launches: int) -> Callable:
 
 _OPERATORS = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.true_divide, "floordiv": np.floor_divide,
-    "mod": np.remainder, "pow": np.power, "matmul": np.matmul, "and": np.bitwise_and, "or": np.bitwise_or,
+    "mod": np.remainder, "pow": power, "matmul": np.matmul, "and": np.bitwise_and, "or": np.bitwise_or,
     "xor": np.bitwise_xor, "lshift": np.left_shift, "rshift": np.right_shift,
 }  # fmt: skip
 for _name, _function in _OPERATORS.items():
@@ -290,7 +303,8 @@ for _name, _function in _OPERATORS.items():
     setattr(ndarray, f"__r{_name}__", _reflected(_name, _function))
     if _name != "matmul":  # cupy has no __imatmul__
         setattr(ndarray, f"__i{_name}__", _in_place(_name, _function))
-for _name in ("lt", "le", "eq", "ne", "gt", "ge"):
+_COMPARISONS = ("lt", "le", "eq", "ne", "gt", "ge")
+for _name in _COMPARISONS:
     setattr(ndarray, f"__{_name}__", _binary(_name, getattr(operator, _name)))
 for _name, _function in {"neg": np.negative, "pos": np.positive, "abs": np.abs, "invert": np.invert}.items():
     setattr(ndarray, f"__{_name}__", _unary(_name, _function))

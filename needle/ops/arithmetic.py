@@ -10,6 +10,8 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from .. import backend
 from ..autograd import TensorOp
 from ..backend import Array, array_module
@@ -185,9 +187,19 @@ class ScalarPower(WithScalar):
 
 def _power(name: str, fn: Callable[[Any, Any], Array], base: Any, exponent: Any) -> Array:
     try:
-        return fn(base, exponent)
+        result = fn(base, exponent)
+        if type(result) is not np.ndarray and _loses_fractions(result, exponent):
+            raise ValueError
+        return result
     except ValueError:  # what NumPy says of integers to negative powers
         raise ValueError(f"{name}: an integer to a negative integer power is a fraction: use a float dtype") from None
+
+
+def _loses_fractions(result: Array, exponent: Any) -> bool:
+    """Whether cupy has made 0 of an integer to a negative integer power."""
+    if array_module(result) is np or result.dtype.kind != "i":
+        return False
+    return bool(exponent < 0 if isinstance(exponent, (int, np.integer)) else (exponent < 0).any())
 
 
 class Negate(TensorOp):

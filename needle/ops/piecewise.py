@@ -253,7 +253,7 @@ def compare(symbol: str, fn: Callable[[Array, Any], Array], a: Any, b: Any) -> A
     """A comparison as a constant boolean tensor."""
     scalar = as_scalar(b)
     if scalar is not None:
-        return constant(lambda x: fn(x, scalar), a)
+        return constant(lambda x: _against(fn, x, scalar), a)
     if not (isinstance(b, Value) or backend.is_array(b)):
         return NotImplemented
     if not isinstance(b, Tensor):
@@ -261,3 +261,12 @@ def compare(symbol: str, fn: Callable[[Array, Any], Array], a: Any, b: Any) -> A
     broadcast_shape(symbol, shape_of(a), shape_of(b))
     check_devices(symbol, a, b)
     return constant(fn, a, b)
+
+
+def _against(fn: Callable[[Array, Any], Array], x: Array, scalar: Any) -> Array:
+    """``fn(x, scalar)``, also for an integer beyond the dtype of `x`, which cupy refuses: all compare with it alike."""
+    if type(x) is not np.ndarray and x.dtype.kind in "iu" and type(scalar) is int:
+        limits = np.iinfo(x.dtype)
+        if not limits.min <= scalar <= limits.max:
+            return array_module(x).full(x.shape, fn(0, scalar))
+    return fn(x, scalar)
