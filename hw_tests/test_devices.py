@@ -536,6 +536,36 @@ def test_copies_and_fillings_are_made_on_the_gpu_of_their_array_though_another_i
         np.testing.assert_array_equal(tensor.numpy(), expected)
 
 
+ELSEWHERE = {
+    "index": lambda a: a[ndl.Tensor([0, 1])],
+    "mask": lambda a: a[a > 0],
+    "two masks": lambda a: a[ndl.Tensor([True, True]), ndl.Tensor([True, False, True])],
+    "dropout in half precision": lambda a: nn.Dropout(0.5)(a.astype("float16")),
+    "step in half precision": lambda a: stepped(a.astype("float16"), a[0].astype("float16")),
+    "step with one gradient": lambda a: stepped(a.astype("float16")),
+}
+
+
+def stepped(*values):
+    """The first of some parameters after a step of Adam."""
+    parameters = [ndl.Tensor(value) for value in values]
+    for parameter in parameters:
+        parameter.grad = parameter.detach()
+    ndl.optim.Adam(parameters, eps=1e-4, weight_decay=0.1).step()
+    return parameters[0]
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_work_is_done_on_the_gpu_of_its_arrays_though_another_is_current(name):
+    a = np.random.randn(2, 3)
+    with emulated.use(1) as device:
+        found = ELSEWHERE[name](ndl.Tensor(a))
+    assert found.device == device
+    if "dropout" not in name:
+        with emulated.use(0):
+            np.testing.assert_array_equal(found.numpy(), ELSEWHERE[name](ndl.Tensor(a)).numpy())
+
+
 def test_a_graph_over_two_gpus_goes_back_the_way_it_came():
     first, second = emulated.device(0), emulated.device(1)
     x = on(first, 3)

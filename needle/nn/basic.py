@@ -6,7 +6,7 @@ import math
 import operator
 from typing import Any
 
-from .. import init, kernels, ops
+from .. import backend, init, kernels, ops
 from ..autograd import Tensor
 from ..backend import Device
 from ..ops.checks import check_real
@@ -276,8 +276,9 @@ class Dropout(Module):
         if kernels.fit(x.realize_cached_data()):
             return DropoutOp(1 - self.p)(x)
         kept = init.randb(*x.shape, p=1 - self.p, device=x.device).cached_data
-        mask = kept.astype(x.dtype)
-        mask *= 1 / (1 - self.p)
+        with backend.scope(kept):
+            mask = kept.astype(x.dtype)
+            mask *= 1 / (1 - self.p)
         return x * Tensor.make_const(mask)
 
     def extra_repr(self) -> str:

@@ -170,3 +170,8 @@ def _check_arrays(parts: tuple) -> None:
         except ValueError:
             text = ", ".join(str(shape) for shape in shapes)
             raise IndexError(f"GetItem: index arrays of shapes {text} do not broadcast together") from None
+
+
+def _count(mask: Array) -> int:
+    with backend.scope(mask):
+        return int(mask.sum())

@@ -130,12 +130,13 @@ class BlockwiseOptimizer(Optimizer):
             if chunk.fused:
                 continue
             present = [gradients[i] is not None for i in chunk.members]
-            if len(present) > 1 and all(present):
-                self._update_pack(chunk, gradients, rule)
-            else:
-                for which in range(len(present)):
-                    if present[which]:
-                        self._update_alone(chunk, which, gradients[chunk.members[which]], rule)
+            with chunk.device.current():
+                if len(present) > 1 and all(present):
+                    self._update_pack(chunk, gradients, rule)
+                else:
+                    for which in range(len(present)):
+                        if present[which]:
+                            self._update_alone(chunk, which, gradients[chunk.members[which]], rule)
 
     def _gradients(self) -> list[Array | None]:
         """The array of each parameter's gradient, checked."""
