@@ -577,6 +577,14 @@ def test_a_graph_over_two_gpus_goes_back_the_way_it_came():
         np.testing.assert_allclose(x.grad.numpy(), 6 * x.numpy() + 1)
 
 
+def test_a_view_with_gaps_can_be_moved_to_another_gpu():
+    x = on(emulated.device(0), 2, 4)
+    with pytest.raises(NotImplementedError), emulated.device(1).current():  # cupy's own
+        xp.array(x.realize_cached_data()[:, ::2])
+    assert not ndl.contiguous(x[:, ::2]).realize_cached_data().base
+    np.testing.assert_array_equal(x[:, ::2].to(emulated.device(1)).numpy(), x.numpy()[:, ::2])
+
+
 def test_a_gradient_on_another_gpu_than_its_parameter_is_an_error_before_anything_changes():
     w = on(emulated.device(0), 2)
     before = w.numpy()

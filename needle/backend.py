@@ -149,7 +149,7 @@ class CudaDevice(Device):
                 data = to_numpy(data)
                 if data.dtype.kind not in "fiubc":
                     raise TypeError(f"a GPU computes on numbers, not on {data.dtype}")
-            return self.xp.array(data, dtype=dtype)
+            return self.xp.array(data, dtype=dtype, order="C")  # else cupy copies no view with gaps from another GPU
 
 
 _CPU = Device("cpu")

@@ -125,9 +125,13 @@ def _array(obj: Any, dtype: Any = None, copy: bool = True, order: str = "K", **k
     """``cupy.array``: one of the ways for data to come from the host."""
     check_call("array", (obj,), {"dtype": dtype, "copy": copy, "order": order, **kwargs})
     if type(obj) is ndarray:
-        if not copy and (dtype is None or obj.dtype == np.dtype(dtype)) and obj.device == memory.current_device():
+        here, flags = obj.device == memory.current_device(), obj.flags
+        in_order = order != "C" or flags.c_contiguous
+        if not copy and (dtype is None or obj.dtype == np.dtype(dtype)) and here and in_order:
             return obj
-        return launch("array", np.array(obj._values, dtype=dtype), obj)  # also from another GPU
+        if not here and order == "K" and not (flags.c_contiguous or flags.f_contiguous):
+            raise NotImplementedError("CuPy cannot copy non-contiguous array between devices.")
+        return launch("array", np.array(obj._values, dtype=dtype, order=order), obj)
     arrays: list[ndarray] = []
     values = np.array(_unwrap(obj, arrays) if isinstance(obj, (list, tuple)) else obj, dtype=dtype)
     if arrays:
@@ -140,7 +144,7 @@ def _array(obj: Any, dtype: Any = None, copy: bool = True, order: str = "K", **k
 
 def _asarray(a: Any, dtype: Any = None, order: Any = None, *, copy: Any = None, blocking: bool = False) -> ndarray:
     """``cupy.asarray``: the array itself if it is one."""
-    return _array(a, dtype=dtype, copy=bool(copy), blocking=blocking)
+    return _array(a, dtype=dtype, copy=bool(copy), order=order or "K", blocking=blocking)
 
 
 def _asnumpy(a: Any, *args: Any, **kwargs: Any) -> np.ndarray:
