@@ -865,6 +865,35 @@ def test_a_gpus_array_is_shared_by_dlpack_and_taken_for_no_hosts(gpu):
         np.from_dlpack(x)
 
 
+def test_an_array_is_shared_by_the_gpu_that_it_lives_on_though_another_is_current():
+    with pytest.raises(BufferError, match="nobody else's"):
+        on(emulated.device(1), 3).__dlpack__()
+
+
+class Foreign:
+    """Another library's array on emulated GPU 1."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def __dlpack__(self, **request):
+        return self.values.__dlpack__(**request)
+
+    def __dlpack_device__(self):
+        return 2, 1
+
+
+def test_an_optimizer_does_not_write_into_the_memory_of_another_library(monkeypatch):
+    monkeypatch.setattr(backend, "cuda", emulated.device)
+    foreign = Foreign(np.ones(3))
+    w = ndl.from_dlpack(foreign, requires_grad=True)
+    assert w.device == emulated.device(1)
+    (w * w).sum().backward(create_graph=False)
+    ndl.optim.SGD([w], lr=0.25).step()
+    assert foreign.values.tolist() == [1, 1, 1]
+    assert w.numpy().tolist() == [0.5, 0.5, 0.5]
+
+
 @pytest.mark.parametrize("source", [[1.0], "text", np.ones(2, complex)])
 def test_what_cannot_be_shared_is_refused(source):
     with pytest.raises(TypeError, match="from_dlpack"):

@@ -57,6 +57,8 @@ def from_dlpack(source: Any, *, requires_grad: bool = False) -> Tensor:
         device = backend.cpu() if int(kind) in _CPU_KINDS else backend.cuda(index)
         with device.current():
             array = device.xp.from_dlpack(source)
+            if array.base is None:  # as cupy has it, although the memory is another's; optimizers look at this
+                array = array[...]
     if array.dtype.kind not in "fiub":
         raise TypeError(f"from_dlpack: real numbers are needed, got {array.dtype}")
     return Tensor._from_array(array, requires_grad and array.dtype.kind != "b")
@@ -64,7 +66,9 @@ def from_dlpack(source: Any, *, requires_grad: bool = False) -> Tensor:
 
 def to_dlpack(a: Tensor, **request: Any) -> Any:
     """``__dlpack__`` of a tensor: a capsule over its live array."""
-    return a.realize_cached_data().__dlpack__(**request)
+    array = a.realize_cached_data()
+    with backend.scope(array):  # whose work the other library waits for
+        return array.__dlpack__(**request)
 
 
 def dlpack_device(a: Tensor) -> tuple[int, int]:

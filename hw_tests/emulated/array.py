@@ -152,6 +152,7 @@ class ndarray:
 
     def __dlpack__(self, **kwargs: Any) -> Any:
         check_call("ndarray.__dlpack__", (self,), kwargs)
+        operand(self)  # the stream that the other library waits for is the current GPU's
         raise BufferError("the memory of an emulated GPU is nobody else's")
 
     def __dlpack_device__(self) -> tuple[int, int]:
