@@ -16,8 +16,8 @@ setup(
     package_data={"needle": ["py.typed"], "needle.kernels": ["*.cu"]},
     install_requires=["numpy>=1.26"],
     extras_require={
-        "cuda12": ["cupy-cuda12x>=13"],
-        "cuda13": ["cupy-cuda13x>=13.6"],
+        "cuda12": ["cupy-cuda12x[ctk]>=13"],  # ctk: CUDA's libraries and headers, without which cupy computes nothing
+        "cuda13": ["cupy-cuda13x[ctk]>=13.6"],
         "apps": ["matplotlib>=3.8", "pooch>=1.8", "safetensors>=0.4", "scikit-learn>=1.4", "tqdm>=4.66"],
         "test": ["hypothesis>=6.100", "mypy>=1.11", "pytest>=8", "pytest-xdist>=3.5", "ruff>=0.6"],
         "torch": ["torch==2.13.0"],
