@@ -12,7 +12,7 @@ import pytest
 
 import needle as ndl
 from apps.bench import __main__ as command
-from apps.bench import harness, report
+from apps.bench import gpu, harness, report
 from apps.bench.machine import description
 from apps.bench.worker import digest, numbers_of
 from apps.bench.workload import Workload, choose, installed, load
@@ -241,6 +241,22 @@ def test_a_gpu_is_measured_with_the_floor_of_its_launches_and_its_memory(tmp_pat
     assert "missed" not in out  # the aims are about the CPU
     ratios = [float(line[-1].rstrip("×")) for line in lines[1:]]
     assert min(ratios) > 1
+
+
+def test_a_gpu_is_measured_and_waited_for_though_another_is_current(monkeypatch):
+    emulated = pytest.importorskip("emulated", reason="asks cupy what it offers: pip install cupy-cuda13x")
+    monkeypatch.setattr(ndl, "cuda", emulated.device)
+    monkeypatch.setattr(gpu, "COPIED", 1000)
+    before = ndl.default_device()
+    try:
+        wait = gpu.use("needle", "cuda:1")
+    finally:
+        ndl.set_default_device(before)
+    with emulated.counting() as counts:
+        wait()
+        gpu.speed("cuda:1", launches=1, copies=1)
+    assert counts.names["launch nothing"] == 2  # with one to warm up
+    assert [name for name in counts.names if "sync" in name] == ["sync synchronize GPU 1"]
 
 
 def test_an_unknown_workload_is_refused_with_the_names_there_are(capsys):

@@ -6,6 +6,7 @@ is judged by the wall clock.
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable
 from typing import Any
@@ -41,12 +42,12 @@ def use(peer: str, name: str) -> Callable[[], None]:
 
         torch.set_default_device(name)
         torch.backends.cudnn.allow_tf32 = False  # float32 as everywhere else
-        return torch.cuda.synchronize
+        return functools.partial(torch.cuda.synchronize, name)
     import needle as ndl
 
     device = _device(name)
     ndl.set_default_device(device)
-    return device.xp.cuda.get_current_stream().synchronize
+    return device.xp.cuda.Device(device.index).synchronize
 
 
 def peers() -> dict[str, str]:
@@ -86,7 +87,7 @@ def speed(name: str, launches: int = 2000, copies: int = 10) -> dict[str, float]
     """
     device = _device(name)
     xp = device.xp
-    wait = xp.cuda.get_current_stream().synchronize
+    wait = xp.cuda.Device(device.index).synchronize
 
     def seconds_each(work: Callable[[], object], times: int) -> float:
         work()
@@ -97,10 +98,10 @@ def speed(name: str, launches: int = 2000, copies: int = 10) -> dict[str, float]
         wait()
         return (time.perf_counter() - start) / times
 
-    kernel = xp.RawModule(code=EMPTY_KERNEL).get_function("nothing")
-    source = device.zeros((COPIED,), "uint8")
-    target = device.zeros((COPIED,), "uint8")
-    return {
-        "launch": seconds_each(lambda: kernel((1,), (1,), ()), launches),
-        "bytes": 2 * COPIED / seconds_each(lambda: xp.copyto(target, source), copies),
-    }
+    with device.current():
+        kernel = xp.RawModule(code=EMPTY_KERNEL).get_function("nothing")
+        source, target = (device.zeros((COPIED,), "uint8") for _ in range(2))
+        return {
+            "launch": seconds_each(lambda: kernel((1,), (1,), ()), launches),
+            "bytes": 2 * COPIED / seconds_each(lambda: xp.copyto(target, source), copies),
+        }

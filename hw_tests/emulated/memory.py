@@ -95,7 +95,7 @@ class Device:
         _current[-1] = self.id
 
     def synchronize(self) -> None:
-        record("sync", "synchronize")
+        record("sync", f"synchronize GPU {self.id}")
 
     @property
     def attributes(self) -> dict[str, int]:
@@ -134,7 +134,7 @@ class Stream:
         pass
 
     def synchronize(self) -> None:
-        record("sync", "synchronize")
+        record("sync", f"synchronize GPU {_current[-1]}")  # the default stream is that of the current GPU
 
 
 class Pointer:
