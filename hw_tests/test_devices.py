@@ -440,6 +440,19 @@ def test_integers_are_compared_with_numbers_beyond_their_dtype(gpu):
         np.testing.assert_array_equal(comparison(a).numpy(), comparison(a.numpy()))
 
 
+def test_small_integers_are_labels_of_many_classes_in_half_precision(gpu):
+    with pytest.raises(OverflowError):  # cupy's own
+        xp.clip(xp.array([1], "uint8"), 0, 299)
+    logits, labels = np.random.randn(2, 300).astype("float16"), np.array([0, 255], "uint8")
+    losses = [ndl.cross_entropy(ndl.Tensor(logits, device=d), labels).item() for d in (ndl.cpu(), gpu)]
+    assert losses[0] == pytest.approx(losses[1], rel=2e-3)
+
+
+def test_rows_of_a_table_of_integers_that_are_not_there_are_zeros(gpu):
+    table = ndl.Tensor([[1, 2], [3, 4]])
+    assert ndl.embedding(table, ndl.Tensor([1, 2, -1])).numpy().tolist() == [[3, 4], [0, 0], [0, 0]]
+
+
 # ------------------------------------------------------------------------------------------------------- moving, mixing
 
 

@@ -38,6 +38,9 @@ _ADDABLE = {np.dtype(name) for name in ("int32", "uint32", "uint64", "float16", 
 def call(path: str, function: Any, args: tuple, kwargs: dict, launches: int) -> Any:
     """Apply NumPy's `function` on unwrapped arguments if cupy's at `path` takes them."""
     check_call(path, args, kwargs)
+    if path in ("clip", "ndarray.clip") and args[0].dtype.kind in "iu":
+        for limit in (value for value in (*args[1:], *kwargs.values()) if type(value) is int):
+            args[0].dtype.type(0) + limit  # cupy makes it one of this dtype, which raises OverflowError
     arrays: list[ndarray] = []
     plain = [_unwrap(arg, arrays) for arg in args]
     keywords = {name: _unwrap(value, arrays) for name, value in kwargs.items()}

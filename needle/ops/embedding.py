@@ -25,10 +25,12 @@ class TakeRows(TensorOp):
         rows = table[self.ids]
         if type(rows) is np.ndarray:
             return rows
-        # A GPU wraps ids out of range silently, and looking at them would make the host wait for it: NaN tells instead.
+        # A GPU wraps ids out of range silently, and looking at them would make the host wait for it: NaN tells instead,
+        # as far as there is one.
         xp = array_module(table)
         known = (self.ids >= 0) & (self.ids < table.shape[0])
-        return xp.where(known.reshape(known.shape + (1,) * (table.ndim - 1)), rows, table.dtype.type(np.nan))
+        unknown = table.dtype.type(np.nan if table.dtype.kind == "f" else 0)
+        return xp.where(known.reshape(known.shape + (1,) * (table.ndim - 1)), rows, unknown)
 
     def gradient(self, out_grad: Any, node: Any) -> Any:
         return AddRows(self.ids, node.inputs[0].shape[0])(out_grad)

@@ -124,10 +124,10 @@ def _exponentials(x: Array, keep: bool) -> tuple[Array, Array, Array]:
 def _flat_index(x: Array, labels: Array) -> Array:
     """Where the rows' labels stand among all elements of x."""
     xp, classes = array_module(x), x.shape[-1]
-    flat = labels.reshape(-1)
+    flat = labels.reshape(-1).astype(np.intp)
     if xp is not np:  # out of range: see _poisoned
         flat = xp.clip(flat, 0, classes - 1)
-    return xp.arange(0, x.size, classes) + flat.astype(np.intp)
+    return xp.arange(0, x.size, classes) + flat
 
 
 def _poisoned(loss: Array, x: Array, labels: Array) -> Array:
@@ -135,6 +135,7 @@ def _poisoned(loss: Array, x: Array, labels: Array) -> Array:
     xp = array_module(x)
     if xp is np:
         return loss
+    labels = labels.astype(np.intp)  # small integers are not compared with the number of many classes
     good = ((labels >= 0) & (labels < x.shape[-1])).all()
     return xp.where(good, loss, xp.nan).astype(x.dtype)
 
