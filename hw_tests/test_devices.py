@@ -692,6 +692,20 @@ def test_a_real_gpu_is_not_waited_for_in_a_training_step():
 # --------------------------------------------------------------------------------------------------------------- memory
 
 
+@pytest.mark.parametrize(
+    "make",
+    [lambda: ndl.Tensor(np.ones(1000)), lambda: ndl.init.zeros(1000, dtype="float64"), lambda: ndl.init.randn(2000)],
+)
+def test_running_out_of_memory_for_a_new_tensor_is_explained_too(gpu, make):
+    pool = xp.get_default_memory_pool()
+    pool.set_limit(pool.used_bytes() + 1000)
+    try:
+        with pytest.raises(backend.OutOfMemory, match=r"emulated\(\): Out of memory allocating 8,000 bytes[^$]*free: "):
+            make()
+    finally:
+        pool.set_limit(0)
+
+
 def test_running_out_of_memory_says_what_was_asked_what_is_free_and_who_holds_most(gpu):
     gc.collect()
     pool = xp.get_default_memory_pool()

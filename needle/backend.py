@@ -65,7 +65,10 @@ class Device:
         return np
 
     def current(self) -> contextlib.AbstractContextManager:
-        """A context in which new arrays are made on this device: with several GPUs, one is current."""
+        """A context in which new arrays are made on this device: with several GPUs, one is current.
+
+        On leaving it, `OutOfMemory` is raised if a GPU's memory did not suffice.
+        """
         return contextlib.nullcontext()
 
     def array(self, data: Any, dtype: Any = None) -> Array:
@@ -141,7 +144,7 @@ class CudaDevice(Device):
         return _load_cupy()
 
     def current(self) -> contextlib.AbstractContextManager:
-        return self.xp.cuda.Device(self.index)
+        return _Scope(self)
 
     def array(self, data: Any, dtype: Any = None) -> Array:
         with self.current():
@@ -363,7 +366,7 @@ class _Scope:
 
     def __init__(self, device: Device):
         self._device = device
-        self._current = device.current()
+        self._current = device.xp.cuda.Device(device.index)
 
     def __enter__(self) -> None:
         self._current.__enter__()
@@ -388,7 +391,7 @@ def scope(array: Any) -> contextlib.AbstractContextManager:
         On leaving it, if a GPU's memory did not suffice.
     """
     array = next(_flat((array,)), None)
-    return _no_scope if array is None or array_module(array) is np else _Scope(device_of(array))
+    return _no_scope if array is None or array_module(array) is np else device_of(array).current()
 
 
 def compute(function: Callable, arrays: Sequence[Any]) -> Any:
