@@ -232,6 +232,7 @@ LAYERS = {
     "batch norm": lambda: (nn.BatchNorm1d(4), (5, 4)),
     "batch norm of images": lambda: (nn.BatchNorm2d(3), (2, 3, 4, 4)),
     "layer norm": lambda: (nn.LayerNorm1d(4), (5, 4)),
+    "layer norm of many rows": lambda: (nn.LayerNorm1d(4), (600, 4)),
     "dropout": lambda: (nn.Dropout(0.5), (5, 4)),
     "relu": lambda: (nn.ReLU(), (5, 4)),
     "tanh": lambda: (nn.Tanh(), (5, 4)),

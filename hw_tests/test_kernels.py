@@ -315,6 +315,21 @@ def test_normalisation_and_its_gradients_are_numpys(run, dtype, shape, kind, blo
     close(to_bias, g64.sum(axis=shared_axes), dtype)
 
 
+@on_the_cpu
+@dtypes
+@pytest.mark.parametrize("shares", [1, 2, 4])
+def test_the_rows_of_a_layers_parameters_are_shared_out(run, dtype, shares):
+    x, g = normal(6, 35, dtype=dtype), normal(6, 35, dtype=dtype)
+    means, factors = normal(6, dtype=dtype), normal(6, dtype=dtype)
+    to_weight, to_bias = unwritten(shares, 35, dtype=dtype), unwritten(shares, 35, dtype=dtype)
+    args = (x, g, means, factors, to_weight, to_bias, 6, 35)
+    outputs = [to_weight, to_bias]
+    run("row_parameters_gradient", (2, shares), (32, 8), args, outputs, dtype, shared_mem=256 * x.itemsize)
+    wide = g.astype("float64")
+    close(to_bias.sum(axis=0), wide.sum(axis=0), dtype)
+    close(to_weight.sum(axis=0), (wide * (x - means[:, None]) * factors[:, None]).sum(axis=0), dtype)
+
+
 # ----------------------------------------------------------------------------------------------------------- optimizers
 
 

@@ -83,15 +83,17 @@ __device__ void normalize_gradient(const T* x, const T* weight, const T* out_gra
 BOTH(normalize_gradient, NORMALIZE_GRADIENT, x, weight, out_grad, means, factors, to_x, to_weight, to_bias, groups,
      count, inner, outer, stride, by_group)
 
-// γ̄ = Σ ȳ·x̂ and β̄ = Σ ȳ over rows, for layer normalisation. A block of (32, 8) takes 32 columns.
+// γ̄ = Σ ȳ·x̂ and β̄ = Σ ȳ over rows, for layer normalisation. A block of (32, 8) takes 32 columns of its share of the rows:
+// number blockIdx.y of gridDim.y, which is the row of `to_weight` and `to_bias` that its sums go into.
 template <typename T>
 __device__ void row_parameters_gradient(const T* x, const T* out_grad, const T* means, const T* factors, T* to_weight,
                                         T* to_bias, Int rows, Int columns) {
     T* shared = reinterpret_cast<T*>(arena);
     const Int column = Int(blockIdx.x) * blockDim.x + threadIdx.x;
-    const Int end = column < columns ? rows : 0;
+    const Int share = (rows + gridDim.y - 1) / gridDim.y, begin = blockIdx.y * share;
+    const Int end = column < columns ? min(rows, begin + share) : 0;
     T sum = T(0), product = T(0);
-    for (Int i = threadIdx.y; i < end; i += blockDim.y) {
+    for (Int i = begin + threadIdx.y; i < end; i += blockDim.y) {
         const Int j = i * columns + column;
         sum += out_grad[j];
         product += out_grad[j] * ((x[j] - means[i]) * factors[i]);
@@ -99,8 +101,8 @@ __device__ void row_parameters_gradient(const T* x, const T* out_grad, const T* 
     sum = sum_over_y(sum, shared);
     product = sum_over_y(product, shared);
     if (column < columns && threadIdx.y == 0) {
-        to_weight[column] = product;
-        to_bias[column] = sum;
+        to_weight[blockIdx.y * columns + column] = product;
+        to_bias[blockIdx.y * columns + column] = sum;
     }
 }
 #define ROW_PARAMETERS_GRADIENT(T)                                                                                  \

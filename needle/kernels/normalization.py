@@ -1,4 +1,7 @@
-"""Batch and layer normalisation: one kernel forward; backward one, and one more for a layer's parameters."""
+"""Batch and layer normalisation: one kernel forward; backward one, and one more for a layer's parameters.
+
+Where a layer has many rows, these are shared out among blocks, and the shares' sums are added up in the end.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,9 @@ import math
 
 from ..backend import Array, Shape, array_module
 from . import contiguous, launch
+
+_ROWS = 256  # of a block's share at least, where the rows of a layer's parameters' gradient are shared out
+_SHARES = 64  # at most: with 32 columns each, enough blocks to fill a GPU
 
 
 def _layout(shape: Shape, channels: bool) -> tuple[tuple, tuple, tuple]:
@@ -47,13 +53,15 @@ def backward(
     xp = array_module(x)
     layout, grid, block = _layout(x.shape, channels)
     x, out_grad = contiguous(x), contiguous(out_grad)
-    to_x, to_weight, to_bias = (xp.empty(shape, x.dtype) for shape in (x.shape, weight.shape, weight.shape))
+    shares = 1 if channels else max(1, min(layout[0] // _ROWS, _SHARES))
+    to_x, parameters = xp.empty(x.shape, x.dtype), weight.shape if shares == 1 else (shares, *weight.shape)
+    to_weight, to_bias = xp.empty(parameters, x.dtype), xp.empty(parameters, x.dtype)
     args = (x, contiguous(weight), out_grad, mean, r, to_x, to_weight, to_bias, *layout)
     shared = block[0] * block[1] * x.itemsize
     launch("normalize_gradient", grid, block, *args, dtype=x.dtype, shared_memory=shared)
     if not channels:
         rows, columns = layout[:2]
         args = (x, out_grad, mean, r, to_weight, to_bias, rows, columns)
-        grid, block = (-(-columns // 32),), (32, 8)
+        grid, block = (-(-columns // 32), shares), (32, 8)
         launch("row_parameters_gradient", grid, block, *args, dtype=x.dtype, shared_memory=256 * x.itemsize)
-    return to_x, to_weight, to_bias
+    return (to_x, to_weight, to_bias) if shares == 1 else (to_x, to_weight.sum(axis=0), to_bias.sum(axis=0))
