@@ -580,6 +580,16 @@ def test_work_is_done_on_the_gpu_of_its_arrays_though_another_is_current(name):
             np.testing.assert_array_equal(found.numpy(), ELSEWHERE[name](ndl.Tensor(a)).numpy())
 
 
+@pytest.mark.parametrize("differentiate", [lambda y, x: y.backward(create_graph=False), ndl.grad])
+def test_backward_leaves_the_current_gpu_as_it_was_also_from_what_is_computed_lazily(differentiate):
+    x = on(emulated.device(1), 3)
+    with ndl.lazy():
+        y = (x * x).sum()
+    with emulated.device(0).current():
+        differentiate(y, x)
+        assert xp.cuda.Device().id == 0
+
+
 def test_a_graph_over_two_gpus_goes_back_the_way_it_came():
     first, second = emulated.device(0), emulated.device(1)
     x = on(first, 3)

@@ -609,7 +609,7 @@ class Tensor(Value):
         A second backward replaces ``.grad``; it does not add to it.
         """
         retain_graph = create_graph if retain_graph is None else retain_graph
-        with backend.scope(self.cached_data):
+        with backend.scope(self.realize_cached_data()):
             leaves = _propagate([self], [out_grad], create_graph, retain_graph)
         fresh: set[Tensor] = set()
         given = {id(out_grad.cached_data)} if isinstance(out_grad, Tensor) else set()  # arrays that somebody has
@@ -1026,7 +1026,7 @@ def grad(
     if allow_unused:  # a constant depends on no input
         pairs = [pair for pair in zip(outputs, out_grads) if pair[0].requires_grad]
         outputs, out_grads = [output for output, _ in pairs], [out_grad for _, out_grad in pairs]
-    with backend.scope([output.cached_data for output in outputs]):
+    with backend.scope([output.realize_cached_data() for output in outputs]):
         found = _propagate(outputs, out_grads, create_graph, retain_graph, targets=wanted)
     for edge in [e for e in found if type(e) is Stub]:
         tensor, cotangent = edge.ref(), found.pop(edge)
