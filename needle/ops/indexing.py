@@ -155,11 +155,6 @@ def _check_bounds(parts: tuple, shape: Shape) -> None:
         axis += 1
 
 
-def _count(mask: Array) -> int:
-    with backend.scope(mask):
-        return int(mask.sum())
-
-
 def _check_arrays(parts: tuple) -> None:
     """Raise if the index arrays do not broadcast together, where a mask counts as the integers that it stands for."""
     arrays = [p for p in parts if backend.is_array(p)]
