@@ -110,8 +110,7 @@ def _command(given: dict[str, Any]) -> int:
         f"{stft.bins} bins every {1000 * stft.hop / stft.rate:g} ms; on {device}"
     )
     if not runs.train_classifier(run, loader, test_loader, introduction, runs.saver(run, save, APP)):
-        print(f"Interrupted after {run.epochs_done}." + (f" Saved to {save}." if save else ""))
-        return arguments.INTERRUPTED
+        return runs.conclude(run, len(loader), False, PROG, given, _understood)
 
     print(f"\nRadii of all bins of the {len(data.test)} held-out spectrograms, and how many answers stay the same:")
     for parameter in run.model.parameters():
@@ -119,6 +118,9 @@ def _command(given: dict[str, Any]) -> int:
     run.model.eval()
     maps = [listening.BlurredListening(run.model, batch, look["blur_lr"], look["reward"]) for batch in test]
     found = listening.grow(maps, look["blur_steps"])
+    finished = found[-1].step == look["blur_steps"]
+    if not finished:
+        print(f"Interrupted after {found[-1].step} of {look['blur_steps']} steps of the radii.")
     shown = _choose(data.test, look["show"])
     if plot:
         with arguments.as_command_error(OSError):
@@ -129,7 +131,7 @@ def _command(given: dict[str, Any]) -> int:
             _write_sounds(audio, data, stft, i, maps)
         print(f"{2 * len(shown)} sounds written into {audio}")
     _conclude(run, found, listening.concentrate(maps), stft, save)
-    return 0 if found[-1].step == look["blur_steps"] else arguments.INTERRUPTED
+    return 0 if finished else arguments.INTERRUPTED
 
 
 def _data(given: dict[str, Any]) -> speech.Speech:
@@ -182,6 +184,11 @@ def _write_sounds(
         spectrogram.write_wav(folder / f"{utterance.name}_blurred.wav", sound, data.rate)
 
 
+def _understood(last: dict[str, float]) -> str:
+    """What the training reached, by its last epoch."""
+    return f"{1 - last['test_error']:.2%} of the held-out utterances are understood."
+
+
 def _conclude(
     run: training.Run,
     found: Sequence[listening.Measure],
@@ -192,11 +199,11 @@ def _conclude(
     """Say what was reached."""
     if save:
         print(f"Saved to {save}.")
-    last, understood = found[-1], 1 - run.history[-1]["test_error"]
+    last = found[-1]
     print(
-        f"{understood:.2%} of the held-out utterances are understood. Blurred with a mean radius "
-        f"of {last.mean:.1f} of {stft.bins} bins, {last.kept:.1%} keep their answer; with the same radii at random "
-        f"bins {last.kept_shuffled:.1%}; with that radius everywhere {last.kept_even:.1%}."
+        f"{_understood(run.history[-1])} Blurred with a mean radius of {last.mean:.1f} of {stft.bins} bins, "
+        f"{last.kept:.1%} keep their answer; with the same radii at random bins {last.kept_shuffled:.1%}; with that "
+        f"radius everywhere {last.kept_even:.1%}."
     )
     print(
         f"{few.bins:.1%} of the bins, with {few.energy:.0%} of the energy, have less than half of the median radius. "

@@ -90,7 +90,7 @@ def _command(given: dict[str, Any]) -> int:
         share = 1 - last["test_error"]
         return f"{share:.2%} of the held-out images are named correctly after {run.epochs_done}."
 
-    return runs.conclude(run, len(loader), finished, PROG, given.get("save"), reached)
+    return runs.conclude(run, len(loader), finished, PROG, given, reached)
 
 
 def _data(given: dict[str, Any]) -> images.Images:

@@ -144,7 +144,7 @@ def _command(given: dict[str, Any]) -> int:
             f"{run.epochs_done}."
         )
 
-    return runs.conclude(run, len(loader), finished, PROG, given.get("save"), reached)
+    return runs.conclude(run, len(loader), finished, PROG, given, reached)
 
 
 def _in_columns(numbers: np.ndarray, seq_len: int) -> np.ndarray:

@@ -276,7 +276,7 @@ def _command(given: dict[str, Any]) -> int:
     def reached(last: dict[str, float]) -> str:
         return f"{1 - last['test_error']:.2%} of the held-out digits are read correctly after {run.epochs_done}."
 
-    return runs.conclude(run, len(loader), finished, PROG, given.get("save"), reached)
+    return runs.conclude(run, len(loader), finished, PROG, given, reached)
 
 
 def _data(given: dict[str, Any]) -> digits.Digits:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import pathlib
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -137,7 +138,7 @@ def conclude(
     batches: int,
     finished: bool,
     prog: str,
-    save: pathlib.Path | None,
+    given: Mapping[str, Any],
     reached: Callable[[dict], str],
 ) -> int:
     """Say what was reached (in the words of `reached`, given the last epoch) and how to go on; give the exit code."""
@@ -147,7 +148,31 @@ def conclude(
         if not math.isfinite(run.history[-1]["train_loss"]):
             print("The loss is not finite any more: the weights have run away; a smaller --lr keeps them.")
         print(reached(run.history[-1]))
-    if save:
-        how = "" if finished else f" Go on with: {prog} --resume {save} --save {save}"
-        print(f"Saved to {save}.{how}")
+    if "save" in given:
+        how = "" if finished else f" Go on with: {command_to_go_on(prog, given, run.settings)}"
+        print(f"Saved to {given['save']}.{how}")
     return 0 if finished else arguments.INTERRUPTED
+
+
+def command_to_go_on(prog: str, given: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
+    """What one types in a shell to go on with a run: its file, and what was given and is not saved in that file.
+
+    Examples
+    --------
+    >>> given = {"epochs": 3, "data": "my digits", "download": True, "save": "run"}
+    >>> command_to_go_on("python -m apps.mlp_resnet", given, {"epochs": 3, "data": "1437+360x64:00c0ffee"})
+    "python -m apps.mlp_resnet --resume run --save run --data 'my digits' --download"
+    """
+    saved = settings.keys() - {"data"}  # of the data the file has the fingerprint, not the place
+    again = {"resume": given["save"], "save": given["save"]}
+    again |= {name: value for name, value in given.items() if name not in saved | again.keys()}
+    words = []
+    for name, value in again.items():
+        if isinstance(value, ndl.Device):
+            value = "cpu" if value == ndl.cpu() else f"{value.name}:{value.index}"
+        flag, text = f"--{name.replace('_', '-')}", str(value)
+        if value is True:
+            words.append(flag)
+        else:
+            words += [f"{flag}={text}"] if text.startswith("-") else [flag, text]
+    return f"{prog} {shlex.join(words)}"

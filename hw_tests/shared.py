@@ -3,6 +3,7 @@
 import gzip
 import importlib.util
 import inspect
+import shlex
 import struct
 import tracemalloc
 
@@ -34,6 +35,13 @@ def error_of(app, capsys, *words):
     assert (code, out) == (2, "")
     assert err.startswith(f"python -m {app.__name__}: error: ") and err.count("\n") == 1
     return err
+
+
+def words_to_go_on(out, module):
+    """The arguments in the line by which an interrupted demo says how to go on, as a shell reads them."""
+    python, m, name, *words = shlex.split(out.partition("Go on with: ")[2].splitlines()[0])
+    assert (python, m, name) == ("python", "-m", module)
+    return words
 
 
 # --------------------------------------------------------------------------------------------------------------- files

@@ -2,6 +2,7 @@
 
 import gc
 import re
+import signal
 from functools import partial
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 import shared
 
 import needle as ndl
-from apps import adaptive_blur, listening, speech
+from apps import adaptive_blur, listening, speech, training
 from apps.listening import BlurredListening, Listener
 from apps.spectrogram import STFT, read_wav, resampling_matrix, write_wav
 from apps.speech import read_recordings, synthesise
@@ -287,6 +288,42 @@ def test_a_saved_network_is_looked_at_again_without_training(capsys, folder, tmp
     assert again.partition("Radii")[2] == first.partition("Radii")[2].replace(f"Saved to {tmp_path / 'net'}.\n", "")
     code, _, err = run(capsys, "--resume", tmp_path / "net")
     assert code == 2 and "other data" in err
+
+
+def interrupt(monkeypatch, owner, name, number):
+    """Have Ctrl-C pressed during the call of that number of a function."""
+    calls, function = iter(range(1, number + 1)), getattr(owner, name)
+
+    def pressed(*args):
+        if next(calls, None) == number:
+            signal.raise_signal(signal.SIGINT)
+        return function(*args)
+
+    monkeypatch.setattr(owner, name, pressed)
+
+
+@needs_apps
+def test_an_interrupted_training_says_how_to_go_on_and_gets_to_the_very_same_end(capsys, folder, tmp_path, monkeypatch):
+    words, straight, cut = ("--data", folder, *SMALL, "--batch-size", 8), tmp_path / "straight", tmp_path / "my cut"
+    _, whole, _ = run(capsys, *words, "--save", straight)
+    with monkeypatch.context() as patch:
+        interrupt(patch, training, "train_step", 3)
+        code, out, _ = run(capsys, *words, "--save", cut)
+    assert code == 130
+    assert (
+        "Interrupted after 1 epoch and 1 of 2 steps." in out and "% of the held-out utterances are understood." in out
+    )
+    code, out, _ = run(capsys, *shared.words_to_go_on(out, "apps.adaptive_blur"))
+    assert code == 0 and out.partition("Radii")[2] == whole.partition("Radii")[2].replace(str(straight), str(cut))
+    assert cut.read_bytes() == straight.read_bytes()
+
+
+@needs_apps
+def test_interrupted_while_the_radii_are_learned_it_says_so(capsys, folder, monkeypatch):
+    interrupt(monkeypatch, listening.BlurredListening, "step", 2)
+    code, out, _ = run(capsys, "--data", folder, *SMALL)
+    assert code == 130
+    assert "Interrupted after 2 of 12 steps of the radii." in out and "keep their answer" in out
 
 
 @needs_apps

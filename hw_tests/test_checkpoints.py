@@ -15,7 +15,8 @@ import shared
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from apps import checkpoints, mlp_resnet, training
+import needle as ndl
+from apps import checkpoints, mlp_resnet, runs, training
 from needle import nn
 
 for package in ("safetensors", "tqdm", "sklearn"):
@@ -128,6 +129,26 @@ def test_ctrl_c_says_what_was_reached_and_how_to_go_on(tmp_path, monkeypatch, ca
     assert "Interrupted after 1 epoch and 3 of 5 steps." in out
     assert "% of the held-out digits are read correctly after 1 epoch." in out
     assert f"Saved to {path}. Go on with: python -m apps.mlp_resnet --resume {path} --save {path}" in out
+
+
+def test_the_command_to_go_on_works_as_it_is_pasted(tmp_path, monkeypatch, capsys):
+    path, folder, straight = tmp_path / "my run", tmp_path / "it's mine", tmp_path / "straight"
+    folder.mkdir()
+    images = np.random.default_rng(0).integers(256, size=(100, 28, 28)).astype(np.uint8)
+    shared.write_digits(folder, images, np.arange(100, dtype=np.uint8) % 10, "some-", "")
+    words = ("--epochs", 2, "--batch-size", 40, "--lr", 0.01, "--device", "cpu", "--data", folder)
+    assert run(*words, "--save", straight) == 0
+    with monkeypatch.context() as patch:
+        interrupt_at_step(patch, 3)
+        assert run(*words, "--save", path) == 130
+    assert mlp_resnet.main(shared.words_to_go_on(capsys.readouterr().out, "apps.mlp_resnet")) == 0
+    assert path.read_bytes() == straight.read_bytes()
+
+
+def test_the_command_to_go_on_repeats_what_the_file_does_not_hold():
+    given = {"epochs": 2, "device": ndl.cuda(1), "download": True, "prompt": "- a", "resume": "old", "save": "new"}
+    command = runs.command_to_go_on("python -m apps.x", given, {"epochs": 2, "data": "the fingerprint"})
+    assert command == "python -m apps.x --resume new --save new --device cuda:1 --download '--prompt=- a'"
 
 
 def test_a_second_ctrl_c_stops_at_once_and_leaves_the_last_save(tmp_path, monkeypatch, capsys):
