@@ -15,9 +15,10 @@ from typing import Any, NoReturn
 import needle as ndl
 
 if __package__:
-    from . import plots
+    from . import plots, streams
 else:
     import plots
+    import streams
 
 OPTIMIZERS = {
     "sgd": partial(ndl.optim.SGD, momentum=0.9),
@@ -48,18 +49,15 @@ def as_command_error(*kinds: type[Exception], about: str = "") -> Iterator[None]
 
 
 def run_command(prog: str, command: Callable[[], int]) -> int:
-    """Run `command` and give the exit code: 2 after a `CommandError`, 130 after Ctrl-C, else what it returns."""
+    """Run `command` and give the exit code: 2 after a `CommandError`, 130 after Ctrl-C, else as `run_printing`."""
     try:
-        return command()
+        return streams.run_printing(prog, command)
     except CommandError as error:
         print(f"{prog}: error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print(f"{prog}: interrupted", file=sys.stderr)
         return INTERRUPTED
-    except BrokenPipeError:  # whoever read the output has gone: say nothing more, not even at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
 
 
 class _Parser(argparse.ArgumentParser):

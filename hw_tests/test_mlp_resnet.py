@@ -2,7 +2,10 @@
 
 import gc
 import io
+import os
+import pathlib
 import re
+import subprocess
 import sys
 from functools import partial
 
@@ -355,3 +358,43 @@ def test_a_mistake_is_one_clear_line_and_exit_code_2(capsys, tmp_path, name):
     images.write_bytes(images.read_bytes()[:-1])
     words, expected = MISTAKES[name]
     assert re.search(expected, shared.error_of(mlp_resnet, capsys, *(word.format(tmp=tmp_path) for word in words)))
+
+
+# ------------------------------------------------------------------------------------- output that cannot be written
+
+COMMANDS = [
+    pytest.param(["apps.mlp_resnet", "--epochs", "1", *map(str, SMALL)], marks=needs_apps, id="demo"),
+    pytest.param(["apps.bench", "--list"], id="bench"),
+    pytest.param(["apps.bench", "--help"], id="bench's help"),
+]
+
+
+def start(command, stdout, **environment):
+    root = pathlib.Path(mlp_resnet.__file__).resolve().parents[1]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "", **environment}  # unset: errors may come late, at exit
+    options = {"env": environment, "cwd": root, "text": True}
+    return subprocess.Popen([sys.executable, "-m", *command], stdout=stdout, stderr=subprocess.PIPE, **options)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_reader_that_has_gone_ends_the_command_without_a_word(command):
+    with start(command, subprocess.PIPE) as process:
+        process.stdout.close()
+        assert (process.stderr.read(), process.wait()) == ("", 1)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_full_disk_is_one_line(command):
+    with open("/dev/full", "w") as full, start(command, full) as process:
+        err = process.stderr.read()
+    assert re.fullmatch(r"[\w. -]+: error: the output cannot be written: No space left on device\n", err)
+    assert process.returncode == 1
+
+
+@pytest.mark.parametrize("command", COMMANDS[:2])
+def test_what_the_terminals_encoding_lacks_is_replaced(command):
+    with start(command, subprocess.PIPE, PYTHONIOENCODING="ascii") as process:
+        out, err = process.communicate()
+    assert (process.returncode, err) == (0, "")
+    assert re.search(r"\d\?\d", out)  # 8×8 images, 64×64 matrices

@@ -11,6 +11,7 @@ from apps.bench.harness import Result, run_workload
 from apps.bench.machine import description
 from apps.bench.report import markdown_table, problems, text_table
 from apps.bench.workload import PEERS, Workload, choose, installed, load
+from apps.streams import run_printing
 
 
 def parser() -> argparse.ArgumentParser:
@@ -76,6 +77,10 @@ def listing(workloads: list[Workload]) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; give its exit status: 0, or 1 if a contender failed or computed other numbers."""
+    return run_printing("apps.bench", lambda: _command(arguments))
+
+
+def _command(arguments: list[str] | None) -> int:
     options = parser().parse_args(arguments)
     try:
         workloads = choose(load(options.source), options.workload)
