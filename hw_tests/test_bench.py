@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -119,6 +120,24 @@ def test_a_process_that_hangs_is_ended_and_reported(toys, monkeypatch):
     monkeypatch.setattr(harness, "ANSWER_WITHIN", 1.0)
     result = run(toys["hanging"])
     assert result.failures["numpy a"].startswith("no answer within 1 s")
+
+
+def test_ctrl_c_while_the_timer_starts_leaves_no_thread_to_wait_for(toys, monkeypatch):
+    timers = []
+
+    class Interrupted(threading.Timer):
+        def start(self):
+            super().start()
+            timers.append(self)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(harness.threading, "Timer", Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(toys["same"])
+    (timer,) = timers
+    timer.join(30)
+    assert not timer.is_alive()
+    assert timer.daemon  # Ctrl-C may also come before it can be cancelled
 
 
 def test_what_a_contender_prints_does_not_disturb_the_measurement(toys):

@@ -108,8 +108,9 @@ class Worker:
             self._process.kill()
 
         timer = threading.Timer(ANSWER_WITHIN, give_up)
-        timer.start()
+        timer.daemon = True  # should Ctrl-C come where it is not cancelled, the program ends all the same
         try:
+            timer.start()
             self._process.stdin.write(json.dumps(request) + "\n")
             self._process.stdin.flush()
             line = self._process.stdout.readline()
