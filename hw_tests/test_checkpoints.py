@@ -195,7 +195,7 @@ def test_a_save_that_fails_is_one_line_and_leaves_the_file_of_before(tmp_path, m
     path.write_bytes(straight["adam"].read_bytes())
 
     def full(*args):
-        raise OSError(28, "No space left on device", str(path))
+        raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
     assert run("--resume", path, "--epochs", 4, "--save", path) == 2

@@ -1,9 +1,11 @@
 """State: taking it, putting it back, saving it in a file and loading files that nobody can trust."""
 
 import builtins
+import errno
 import os
 import stat
 import struct
+import tempfile
 
 import numpy as np
 import pytest
@@ -173,6 +175,26 @@ def test_metadata_travel_with_the_file(tmp_path):
 
 
 @needs_safetensors
+@pytest.mark.parametrize("state", [{}, nn.ReLU()], ids=["mapping", "module"])
+@pytest.mark.parametrize("metadata", [None, {}, {"epoch": "3"}])
+def test_a_file_without_tensors_is_read_again(tmp_path, state, metadata):
+    nn.save(state, tmp_path / "file", metadata=metadata)
+    assert nn.load(tmp_path / "file") == {}
+    assert nn.read_metadata(tmp_path / "file") == (metadata or {})
+
+
+@needs_safetensors
+def test_a_folder_that_is_not_writable_is_named_by_the_file_that_was_asked_for(tmp_path, monkeypatch):
+    def refuse(dir, prefix):
+        raise PermissionError(errno.EACCES, "Permission denied", f"{dir}/{prefix}x7")
+
+    monkeypatch.setattr(tempfile, "mkstemp", refuse)  # as for a user who is not root
+    with pytest.raises(PermissionError) as caught:
+        nn.save({"a": init.ones(1)}, tmp_path / "file")
+    assert caught.value.filename == str(tmp_path / "file")
+
+
+@needs_safetensors
 def test_other_programs_read_the_file(tmp_path):
     from safetensors.numpy import load_file
 
@@ -187,11 +209,12 @@ def test_a_save_that_fails_leaves_the_old_file_and_no_other(tmp_path, monkeypatc
     before = file.read_bytes()
 
     def fail(*args):
-        raise OSError("disk full")
+        raise OSError(errno.ENOSPC, "disk full")
 
     monkeypatch.setattr(os, "replace", fail)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(OSError, match="disk full") as caught:
         nn.save({"a": init.zeros(2)}, file)
+    assert caught.value.filename == str(file)
     assert file.read_bytes() == before
     assert os.listdir(tmp_path) == ["file"]
 
@@ -248,6 +271,7 @@ def test_numbers_that_numpy_does_not_have_are_named(tmp_path):
         (lambda folder: nn.load(folder / "none"), FileNotFoundError, "there is no file"),
         (lambda folder: nn.load(folder), FileNotFoundError, "there is no file"),
         (lambda folder: nn.save({"a": init.ones(1)}, folder / "none" / "file"), FileNotFoundError, "does not exist"),
+        (lambda folder: nn.save({}, folder), IsADirectoryError, "^save: .* is a folder, the name of a file is needed"),
         (lambda folder: nn.save({"a": "text"}, folder / "file"), TypeError, "'a' is no tensor"),
         (lambda folder: nn.save({1: init.ones(1)}, folder / "file"), TypeError, "a name is a str, got int"),
         (lambda folder: nn.save({}, folder / "file", metadata={"a": 1}), TypeError, "metadata is a str, got int"),

@@ -39,8 +39,8 @@ def save(
         If the package safetensors is not installed.
     TypeError
         If something is no tensor, or a name or the metadata no text.
-    FileNotFoundError
-        If the folder does not exist.
+    FileNotFoundError, IsADirectoryError, OSError
+        If the folder does not exist, `path` is a folder, or the file cannot be written.
 
     Examples
     --------
@@ -64,18 +64,27 @@ def save(
     target = Path(as_path("save", "the file", path))
     if not target.parent.is_dir():
         raise FileNotFoundError(f"save: the folder {target.parent} does not exist")
-    data = tensors.save(arrays, texts)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    if target.is_dir():
+        raise IsADirectoryError(f"save: {target} is a folder, the name of a file is needed")
+    write_whole(target, tensors.save(arrays, texts or None))  # of empty metadata safetensors makes a broken header
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file so that it is there as a whole or not at all; an `OSError` names it, and not its forerunner."""
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, target)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.chmod(temporary, 0o666 & ~_umask())
+            os.replace(temporary, path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 def load(path: str | os.PathLike[str], device: Device | None = None) -> dict[str, Tensor]:
