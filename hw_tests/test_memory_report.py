@@ -1,6 +1,7 @@
 """``python -m needle.memory``: a program is run as it would be alone, and a report follows."""
 
 import html.parser
+import os
 import pathlib
 import re
 import subprocess
@@ -8,7 +9,6 @@ import sys
 
 import pytest
 
-from needle.memory.__main__ import write
 from needle.memory.page import chart, size
 from needle.memory.timeline import Point, Timeline
 
@@ -28,10 +28,10 @@ print("arguments:", sys.argv[1:], __name__)
 """
 
 
-def run(*arguments, folder):
+def run(*arguments, folder, stdout=subprocess.PIPE, **environment):
     command = [sys.executable, "-m", "needle.memory", *arguments]
-    environment = {"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    environment = {"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", **environment}
+    return subprocess.run(command, cwd=folder, env=environment, stdout=stdout, stderr=subprocess.PIPE, text=True)
 
 
 @pytest.fixture
@@ -135,13 +135,68 @@ def test_garbage_in_cycles_is_counted(tmp_path):
     assert "2 tensors more were in reference cycles, and are freed now" in result.stdout
 
 
-def test_a_page_is_written_as_a_whole_or_not_at_all(tmp_path):
-    target = tmp_path / "page.html"
-    target.write_text("before")
-    with pytest.raises(UnicodeEncodeError):
-        write(str(target), "\ud800")
-    assert target.read_text() == "before"
-    assert [p.name for p in tmp_path.iterdir()] == ["page.html"]
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [("none/x.html", "there is no folder "), ("folder", "this is a folder, a file name is needed")],
+)
+def test_a_page_that_cannot_be_written_is_said_before_the_program_runs(leak, page, text):
+    (leak / "folder").mkdir()
+    result = run("--html", page, "leak.py", folder=leak)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert text in result.stderr and "Traceback" not in result.stderr
+    assert sorted(p.name for p in leak.iterdir()) == ["folder", "leak.py"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions are those of POSIX")
+def test_a_page_has_the_permissions_of_a_new_file_and_stays_where_it_was_asked_for(tmp_path):
+    (tmp_path / "move.py").write_text("import os\nos.mkdir('elsewhere')\nos.chdir('elsewhere')\n")
+    (tmp_path / "plain").write_bytes(b"")
+    result = run("--html", "page.html", "move.py", folder=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert (tmp_path / "page.html").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+def test_a_page_that_fails_after_all_is_one_line_and_the_report_is_there(tmp_path):
+    (tmp_path / "hide.py").write_text("import os\nos.rename('pages', 'hidden')\n")
+    (tmp_path / "pages").mkdir()
+    result = run("--html", "pages/x.html", "hide.py", folder=tmp_path)
+    path = tmp_path / "pages" / "x.html"
+    expected = f"python -m needle.memory: {path} cannot be written: No such file or directory\n"
+    assert (result.returncode, result.stderr) == (1, expected)
+    assert "memory of hide.py" in result.stdout and "written:" not in result.stdout
+
+
+def test_what_the_terminals_encoding_lacks_is_replaced(leak):
+    result = run("leak.py", "7", folder=leak, PYTHONIOENCODING="ascii")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "7 graphs held by global losses[0] ? Tensor(Summation)" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("device", "error"),
+    [
+        (None, ""),
+        pytest.param(
+            "/dev/full",
+            "python -m needle.memory: the report cannot be written: No space left on device\n",
+            marks=pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full"),
+        ),
+    ],
+    ids=["the reader has gone", "the disk is full"],
+)
+def test_a_report_that_cannot_be_written_is_no_traceback_and_the_page_is_there(tmp_path, device, error):
+    (tmp_path / "prints.py").write_text("import needle as ndl\nx = ndl.Tensor([1.0])\nprint('still in the buffer')\n")
+    if device:
+        out = os.open(device, os.O_WRONLY)
+    else:
+        reader, out = os.pipe()
+        os.close(reader)
+    try:
+        result = run("--html", "page.html", "prints.py", folder=tmp_path, stdout=out)
+    finally:
+        os.close(out)
+    assert (result.returncode, result.stderr) == (1, error)
+    assert (tmp_path / "page.html").read_text().startswith("<!doctype html>")
 
 
 def test_a_timeline_follows_what_is_alive():

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import io
 import os
 import sys
-import tempfile
 import traceback
 import types
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
+from ..nn.serialization import write_whole
 from .creation import track
 from .page import page
 from .report import Report
@@ -29,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        The exit status of the program that was run.
+        The exit status of the program that was run; 1 if it is 0 but the report cannot be written.
     """
     parser = argparse.ArgumentParser(
         prog="python -m needle.memory", description="Run a program and report on the memory of its tensors at its end."
@@ -42,6 +44,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.top < 1:
         parser.error(f"--top is at least 1, got {options.top}")
+    html = Path(options.html).absolute() if options.html else None  # wherever the program goes
+    if html:
+        _check_output(html, parser)
     try:
         code, variables = _module(options.script) if options.module else _script(options.script)
     except (OSError, SyntaxError, ImportError, ValueError) as error:
@@ -61,11 +66,43 @@ def main(arguments: Sequence[str] | None = None) -> int:
         report = Report(options.script, timeline, options.top)
     finally:
         sys.modules["__main__"], sys.argv, sys.path[:] = kept
-    print(f"\n{report}", flush=True)
-    if options.html:
-        write(options.html, page(report))
-        print(f"written: {options.html}")
-    return status
+    done = _succeeds(lambda: _print(f"\n{report}"))
+    if html:
+        text = page(report).encode(errors="backslashreplace")  # names of files may be no text
+        written = _succeeds(lambda: write_whole(html, text))
+        done = written and _succeeds(lambda: _print(f"written: {options.html}")) and done
+    return status if done else status or 1
+
+
+def _check_output(path: Path, parser: argparse.ArgumentParser) -> None:
+    """End with an error in one line if no page can be written at `path`: before the program runs, not after."""
+    if path.is_dir():
+        parser.error(f"--html {path}: this is a folder, a file name is needed")
+    if not path.parent.is_dir():
+        parser.error(f"--html {path}: there is no folder {path.parent}")
+    if not os.access(path.parent, os.W_OK):
+        parser.error(f"--html {path}: the folder {path.parent} is not writable")
+
+
+def _print(text: str) -> None:
+    """Print at once, with question marks for what stdout's encoding lacks (what the program printed was its matter)."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
+    print(text, flush=True)
+
+
+def _succeeds(write: Callable[[], object]) -> bool:
+    """Whether something can be written; if not, one line says why, unless the reader of stdout has gone."""
+    try:
+        write()
+    except OSError as error:
+        if not isinstance(error, BrokenPipeError):
+            what = error.filename or "the report"
+            print(f"python -m needle.memory: {what} cannot be written: {error.strerror}", file=sys.stderr)
+        if error.filename is None:  # what is still to be flushed at exit would fail again
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return False
+    return True
 
 
 def _script(path: str) -> tuple[types.CodeType, dict[str, Any]]:
@@ -102,19 +139,6 @@ def _run(code: types.CodeType, variables: dict[str, Any]) -> int:
         traceback.print_exception(type(error), error, own.tb_next if own is not None else None)
         return 1
     return 0
-
-
-def write(path: str, text: str) -> None:
-    """Write a file so that it is there as a whole or not at all."""
-    folder = os.path.dirname(os.path.abspath(path))
-    handle, temporary = tempfile.mkstemp(dir=folder, prefix=".report-")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
 
 
 if __name__ == "__main__":
