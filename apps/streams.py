@@ -14,9 +14,9 @@ def run_printing(prog: str, command: Callable[[], int]) -> int:
     What the encoding of stdout lacks is replaced by question marks. Where the reader has gone nothing more is said;
     another failure, such as a full disk, is one line on stderr.
     """
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")
     try:
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors="replace")
         try:
             return command()
         finally:
