@@ -93,9 +93,10 @@ def markdown_table(results: Iterable[Result]) -> str:
             for line in lines_of(result, comparison):
                 peer, _, variant = line.label.partition(" ")
                 figures = f"{_time(line.best)} / {_time(line.median)}" if peer != "floor" else _time(line.best)
-                named = variant and line.label != comparison.subject
+                own = peer == comparison.subject.partition(" ")[0]
+                name = "" if line.label == comparison.subject else variant or ("default" if own else "")
                 ratio = "" if line.ratio is None else f" (**{_ratio(line.ratio)}**)"
-                cells[peer].append(f"{variant + ': ' if named else ''}{figures}{ratio}")
+                cells[peer].append(f"{name + ': ' if name else ''}{figures}{ratio}")
                 if line.aim:
                     aims.append(f"{line.label}: {line.aim}" if line.ratio is not None else line.aim)
             row = [comparison.title, result.workload.unit, *("<br>".join(cells[p]) or "–" for p in present)]
