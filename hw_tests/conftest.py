@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 # Scripts, and what cannot be imported without cupy or PyTorch, hold no doctests.
-_HAS_CUPY = importlib.util.find_spec("cupy") is not None
-collect_ignore = ["launch_table.py", "torch_reference.py", *(() if _HAS_CUPY else ("emulated",))]
+collect_ignore = ["launch_table.py", "torch_reference.py", *(() if importlib.util.find_spec("cupy") else ("emulated",))]
 
 pytest.register_assert_rewrite("shared")
 
@@ -27,17 +26,18 @@ def pytest_configure(config: pytest.Config) -> None:
     if name != "cpu":
         from needle import backend
 
-        missing = "cupy is not installed: pip install '.[cuda-test]'" if name == "emulated" and not _HAS_CUPY else ""
-        missing = missing or (backend.cuda()._missing() if name == "cuda" else "")
-        if missing:
-            raise pytest.UsageError(f"--device {name}: {missing}")
-        if name == "emulated":
-            import emulated
+        try:
+            if name == "emulated":
+                import emulated
 
-            # The second one: whatever relies on the current GPU, the first, is an error.
-            backend.set_default_device(emulated.device(1))
-        else:
-            backend.set_default_device(backend.cuda())
+                # The second one: whatever relies on the current GPU, the first, is an error.
+                backend.set_default_device(emulated.device(1))
+            else:
+                backend.set_default_device(backend.cuda())
+        except ImportError as error:
+            raise pytest.UsageError(f"--device {name}: {error}: pip install '.[cuda-test]'") from None
+        except RuntimeError as error:
+            raise pytest.UsageError(f"--device {name}: {error}") from None
         backend.default_device().array([0.0])  # what a device makes when it is first used, no test shall answer for
 
 

@@ -127,7 +127,7 @@ def _check_bounds(parts: tuple, shape: Shape) -> None:
     """Raise before computing: on a GPU an index out of bounds would wrap silently."""
     used = sum(p.ndim if _is_mask(p) else 1 for p in parts if p is not None and p is not Ellipsis)
     if used > len(shape):
-        raise IndexError(f"GetItem: {used} indices for a tensor of shape {shape}")
+        raise IndexError(f"GetItem: {used} {'index' if used == 1 else 'indices'} for a tensor of shape {shape}")
     if sum(p is Ellipsis for p in parts) > 1:
         raise IndexError("GetItem: '...' can stand only once")
     axis = 0
