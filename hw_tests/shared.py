@@ -10,7 +10,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from needle.autograd import find_topo_sort
+from needle.autograd import TensorOp, find_topo_sort
 
 # --------------------------------------------------------------------------------------------------------------- demos
 
@@ -68,6 +68,24 @@ def write_digits(folder, images, labels, name="", suffix=""):
     """Write a pair of files as MNIST has them; gives their paths."""
     arrays = {"images-idx3-ubyte": images, "labels-idx1-ubyte": labels}
     return [write_idx(folder / f"{name}{kind}{suffix}", array) for kind, array in arrays.items()]
+
+
+# ----------------------------------------------------------------------------------------------------------------- ops
+
+
+class Planted(TensorOp):
+    """2a, computed by whatever `double` does."""
+
+    reads = ()
+
+    def __init__(self, double):
+        self.double = double
+
+    def compute(self, a):
+        return self.double(a)
+
+    def gradient(self, out_grad, node):
+        return out_grad * 2
 
 
 # -------------------------------------------------------------------------------------------------------- measurements
